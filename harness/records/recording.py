@@ -1,0 +1,148 @@
+"""Everything that one start of a subject answered: replies, chunks, counts, log lines, device events, how it ended.
+
+JSON in and out; it can be judged again without the subject. Nothing here interprets an answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from harness.records.plan import Plan, Start
+
+
+class Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a subject says of one request's path: its `[spec]` line, or `usage.spec`."""
+
+    path: str  # spec or plain
+    drafter: str  # none, lookup, dflash, ...
+    rounds: int
+    drafted: int
+    accepted: int
+    plain: int
+    tokens: int
+    cached: int
+    fallback: int | None  # records made when the fallback rule threw; None = it did not
+    reason: str  # "-" when there is nothing to say
+
+
+class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """One verify round: the ids proposed, and how many of them were accepted and delivered."""
+
+    drafted_ids: tuple[int, ...]
+    num_accepted: int
+
+
+class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The generated choice of one answer, whatever the dialect it came in."""
+
+    response_id: str
+    text: str
+    ids: tuple[int, ...] | None  # None: the surface does not return ids
+    finish_reason: str | None
+    stop_reason: str | int | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None = None
+    logprobs: Any = None
+
+
+class Chunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One server-sent event of a streamed answer."""
+
+    text: str
+    ids: tuple[int, ...] = ()
+    finish_reason: str | None = None
+    has_usage: bool = False
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What came back for one request. `status` None = unanswered; `failure` then says why (deadline, reset, left)."""
+
+    request_id: str
+    status: int | None
+    failure: str = ""
+    body: Any = None  # the JSON as received, where it was not a stream
+    reply: Reply | None = None
+    chunks: tuple[Chunk, ...] = ()
+    saw_done: bool = False  # a stream ended with its closing event
+    counts: Counts | None = None  # first witness: the log line
+    usage_counts: Counts | None = None  # second witness: the response
+    rounds: tuple[Round, ...] | None = None
+    seconds: float = 0.0
+
+
+class DeviceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One system call that named a watched path, or that could hide one; failed attempts count too."""
+
+    call: str  # open, openat, openat2, open_by_handle_at, io_uring_setup, ioctl
+    path: str
+    tid: int
+    result: str  # as strace prints it: "3", "-1 ENOENT"
+    request_id: str = ""  # bracketed by this request, where that is known
+
+
+class Trace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the tracer saw of one process tree, and whether it could see."""
+
+    traced: bool  # False: tracing was switched off by hand
+    blind: tuple[str, ...] = ()  # why nothing that it says can be believed
+    events: tuple[DeviceEvent, ...] = ()
+    opened: tuple[str, ...] = ()  # every path opened with success that holds a model, a pack or a device (no libraries)
+    num_opens: int = 0  # all opens seen: proof that it looked
+
+
+class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One start, answered."""
+
+    subject: str
+    start: Start
+    answers: tuple[Answer, ...]
+    trace: Trace
+    log: tuple[str, ...]  # the subject's stderr, line by line
+    exit_status: int | None  # None: ended by us after it was asked all; negative: the signal that killed it before
+    failure: str = ""  # never ready, died, ...: one message with its last lines
+    ready_line: str = ""
+    facts: dict[str, str] = {}  # versions and settings worth keeping beside the figures
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_rss_mib: float = 0.0
+
+    def answer(self, request_id: str) -> Answer | None:
+        """Return the answer to this request, or None if it was never asked."""
+        for answer in self.answers:
+            if answer.request_id == request_id:
+                return answer
+        return None
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A whole run: the plan, what the subject's description declares, and a recording per start."""
+
+    plan: Plan
+    subject: str
+    declared: Declared
+    recordings: tuple[Recording, ...]
+    tracer_control: Trace | None = None  # what the tracer saw of the decoys
+    decoys: tuple[str, ...] = ()  # the watched paths that the decoys open, one for each way of opening
+    seconds: float = 0.0
+
+
+class ArmFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a description says of one arm."""
+
+    drafter: str = "none"  # none, lookup, dflash, ...: as it stands in the subject's own counts
+    oracle: str = ""  # which predictor knows its path: "lookup-321", "dflash"; "" = counts not predicted
+    expect: str = "engaged"  # or "not-engaged"
+
+
+class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The part of a subject's description that judging needs; it travels with the recordings."""
+
+    arms: dict[str, ArmFacts]
+    vocab_bound: int = 256  # ids from here on may never be chosen
+    width: int = 16  # rows of one verify pass
+    reports_rounds: bool = True
+    returns_ids: bool = True
+    watched_paths: tuple[str, ...] = ("/dev/accel*", "*amdxdna*")
