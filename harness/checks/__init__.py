@@ -1,0 +1,1 @@
+"""The laws: pure functions over recordings, one family a file. judge.py applies them all."""

@@ -1,0 +1,1 @@
+"""Predictions that share nothing with the engine."""

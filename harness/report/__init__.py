@@ -1,0 +1,1 @@
+"""Judgements in, text and files out. Runs nothing."""

@@ -1,0 +1,1 @@
+"""Plan in, recordings out: the one place that drives subjects."""

@@ -1,0 +1,1 @@
+"""How each engine under test is described, started, asked and ended."""

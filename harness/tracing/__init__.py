@@ -1,0 +1,1 @@
+"""Device opens by strace, decoys, and the verdict "blind"."""

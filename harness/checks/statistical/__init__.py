@@ -1,0 +1,1 @@
+"""The only place where a check holds a tolerance."""

@@ -1,0 +1,92 @@
+"""The recordings of a run, arranged for checks: cases by check and role, their references, their predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness.oracle.predict import Prediction, predict
+from harness.records.plan import Request, Start
+from harness.records.recording import Answer, ArmFacts, Declared, Recording, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One request to one start, with what came back."""
+
+    start: Start
+    request: Request
+    answer: Answer
+    facts: ArmFacts  # what the subject's description says of this start's arm
+
+
+class Evidence:
+    """Read-only view of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._recordings = {recording.start.id: recording for recording in run.recordings}
+        self._predictions: dict[tuple[str, str], Prediction | None] = {}
+
+    @property
+    def declared(self) -> Declared:
+        """What the subject's description declares."""
+        return self.run.declared
+
+    @cached_property
+    def all_cases(self) -> tuple[Case, ...]:
+        """Every request of the plan; one that was never asked has an answer without status."""
+        return tuple(
+            Case(start, request, self._answer(start, request), self.facts(start))
+            for start in self.run.plan.starts
+            for request in start.requests
+        )
+
+    def facts(self, start: Start) -> ArmFacts:
+        """What the description says of a start's arm."""
+        return self.declared.arms[start.arm]
+
+    def recording(self, start_id: str) -> Recording | None:
+        """The recording of a start, None if it was never made."""
+        return self._recordings.get(start_id)
+
+    def cases(self, check: str, role: str | None = None) -> Iterator[Case]:
+        """Yield the cases that this check reads, in the plan's order, of one role where one is given."""
+        for case in self.all_cases:
+            if check in case.request.checks and (role is None or case.request.role == role):
+                yield case
+
+    def compared(self, check: str, role: str | None = None) -> Iterator[tuple[Case, Case]]:
+        """Yield (case, reference case) for the cases of starts that have a reference which asks the same request."""
+        for case in self.cases(check, role):
+            reference = self.reference(case)
+            if reference is not None:
+                yield case, reference
+
+    def reference(self, case: Case) -> Case | None:
+        """The same request on the start that this one must equal; None for a reference itself."""
+        if case.start.reference is None:
+            return None
+        return self.case(case.start.reference, case.request.id)
+
+    def case(self, start_id: str, request_id: str) -> Case | None:
+        """One case by its names."""
+        return self._by_name.get((start_id, request_id))
+
+    def prediction(self, case: Case) -> Prediction | None:
+        """What the path of this request must have been, from its prompt and the plain reply alone; None where no oracle knows."""
+        key = (case.start.id, case.request.id)
+        if key not in self._predictions:
+            reference = self.reference(case) or case
+            self._predictions[key] = predict(case.start, case.request, reference.answer, self.declared)
+        return self._predictions[key]
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, str], Case]:
+        return {(case.start.id, case.request.id): case for case in self.all_cases}
+
+    def _answer(self, start: Start, request: Request) -> Answer:
+        recording = self._recordings.get(start.id)
+        answer = recording.answer(request.id) if recording else None
+        return answer or Answer(request_id=request.id, status=None, failure="never asked")

@@ -1,0 +1,44 @@
+"""Apply every check of a plan to a run and name the verdict. Pure: the same run gives the same judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checks.check import Check, Ledger
+from harness.checks.evidence import Evidence
+from harness.records.finding import CheckResult, Judgement, Verdict
+from harness.records.recording import Run
+
+
+def judge(run: Run, checks: Sequence[Check]) -> Judgement:
+    """Judge a run by the checks that its plan names.
+
+    A subject that died is DIED even where no check read it; a run without tracing is NOT-TRACED at best.
+    """
+    evidence = Evidence(run)
+    wanted = set(run.plan.checks)
+    results = tuple(apply(check, evidence) for check in checks if check.id in wanted)
+    missing = wanted - {result.check for result in results}
+    assert not missing, f"the plan names checks that nobody wrote: {sorted(missing)}"
+    return Judgement(verdict=_verdict(run, results), results=results)
+
+
+def apply(check: Check, evidence: Evidence) -> CheckResult:
+    """Apply one check."""
+    ledger = Ledger(check, evidence.run.subject)
+    check.judge(evidence, ledger)
+    references = {start.reference for start in evidence.run.plan.starts}
+    tagged: dict[str, int] = {}
+    for case in evidence.cases(check.id):
+        if case.start.id not in references:
+            tagged[case.start.id] = tagged.get(case.start.id, 0) + 1
+    return ledger.result(tagged)
+
+
+def _verdict(run: Run, results: Sequence[CheckResult]) -> Verdict:
+    verdicts = [finding.verdict for result in results for finding in result.findings]
+    verdicts += [Verdict.DIED for recording in run.recordings if recording.failure]
+    verdicts += [Verdict.NOT_TRACED for recording in run.recordings if not recording.trace.traced]
+    if not results or not run.recordings:
+        verdicts.append(Verdict.BLIND)
+    return min(verdicts, key=lambda verdict: verdict.rank, default=Verdict.LOSSLESS)

@@ -1,0 +1,1 @@
+"""What each check needs to be asked: pure functions from a fixture to the starts and requests of a plan."""
