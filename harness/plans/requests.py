@@ -21,8 +21,8 @@ def completion(
 ) -> Request:
     """Return a greedy completion of a stream's prompt, with ids and counts asked back.
 
-    `fields` are further fields of the body (stop, stream, seed, temperature, ...) and become part of the id, as does `label`, which
-    sets apart requests that ask the same on purpose (a probe after each disturbance).
+    `fields` are further fields of the body (stop, stream, seed, temperature, ...) and become part of the id, as does `label`,
+    which sets apart requests that ask the same on purpose (a probe after each disturbance).
     """
     body = {
         "prompt": source.prompt,
@@ -47,7 +47,7 @@ def completion(
     )
 
 
-def streamed(stream: Stream, max_tokens: int, check: str, *, role: str = "", label: str = "", **fields: Any) -> Request:
+def streamed(source: Stream, max_tokens: int, check: str, /, *, role: str = "", label: str = "", **fields: Any) -> Request:
     """Return the same request as `completion`, answered as a stream with usage."""
     return completion(
         source,
