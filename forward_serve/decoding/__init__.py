@@ -1,0 +1,1 @@
+"""The decoding loop, the fallback rule and the drafters."""

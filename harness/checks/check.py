@@ -21,6 +21,7 @@ class Check:
     verdict: Verdict  # what a finding of this check means for the run
     law: str  # one sentence
     judge: Callable[[Evidence, Ledger], None]
+    needs_trace: bool = False  # without tracing it is listed as not tested
 
 
 class Ledger:
@@ -59,6 +60,15 @@ class Ledger:
         """Write down that a precondition did not hold, so that this check proves nothing there."""
         self._add(start_id, "", message, want, got, None, Verdict.BLIND)
 
+    def precondition(self, start_id: str, holds: bool, message: str, *, want: Any = None, got: Any = None) -> None:
+        """Write down BLIND unless `holds`; a start with a fault of its own says more by that, and nothing is added to it."""
+        if not holds and not self.found_at(start_id):
+            self.blind(start_id, message, want=want, got=got)
+
+    def found_at(self, start_id: str) -> bool:
+        """Whether anything is written down about this start."""
+        return any(finding.start == start_id for finding in self._findings)
+
     def compare(self, case: Case, what: str, want: Any, got: Any) -> bool:
         """Compare for equality; a difference is a fault that names the first differing index of sequences."""
         if want == got and type(want) is type(got):
@@ -78,14 +88,11 @@ class Ledger:
     def result(self, tagged: dict[str, int]) -> CheckResult:
         """Close the ledger. `tagged` is how many answers each start holds for this check, references left out."""
         for start_id in sorted(tagged):
-            if tagged[start_id] and not self._examined.get(start_id) and not self._found_at(start_id):
+            if tagged[start_id] and not self._examined.get(start_id) and not self.found_at(start_id):
                 self.blind(start_id, "examined nothing", want=f"{tagged[start_id]} answers", got=0)
         if not self._examined and not self._findings:
             self.blind("", "examined nothing: the plan asks nothing for this check")
         return CheckResult(check=self._check.id, examined=self._examined, findings=tuple(self._findings))
-
-    def _found_at(self, start_id: str) -> bool:
-        return any(finding.start == start_id for finding in self._findings)
 
     def _add(
         self,
@@ -98,19 +105,19 @@ class Ledger:
         verdict: Verdict | None,
     ) -> None:
         repeat = f"draftproof run --subject {self._subject} --check {self._check.id}"
-        self._findings.append(
-            Finding(
-                check=self._check.id,
-                verdict=verdict or self._check.verdict,
-                start=start_id,
-                request=request_id,
-                message=message,
-                want=want,
-                got=got,
-                first_difference=index,
-                repeat=repeat,
-            )
+        finding = Finding(
+            check=self._check.id,
+            verdict=verdict or self._check.verdict,
+            start=start_id,
+            request=request_id,
+            message=message,
+            want=want,
+            got=got,
+            first_difference=index,
+            repeat=repeat,
         )
+        if finding not in self._findings:  # one reference that was not served is one finding, whoever is compared with it
+            self._findings.append(finding)
 
 
 def first_difference(want: Any, got: Any) -> int | None:

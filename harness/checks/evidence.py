@@ -54,7 +54,7 @@ class Evidence:
     def cases(self, check: str, role: str | None = None) -> Iterator[Case]:
         """Yield the cases that this check reads, in the plan's order, of one role where one is given."""
         for case in self.all_cases:
-            if check in case.request.checks and (role is None or case.request.role == role):
+            if check in case.request.checks and (role is None or role in case.request.roles):
                 yield case
 
     def compared(self, check: str, role: str | None = None) -> Iterator[tuple[Case, Case]]:
@@ -75,11 +75,14 @@ class Evidence:
         return self._by_name.get((start_id, request_id))
 
     def prediction(self, case: Case) -> Prediction | None:
-        """What the path of this request must have been, from its prompt and the plain reply alone; None where no oracle knows."""
+        """What the path of this request must have been, from its prompt and the plain reply alone; None where no oracle knows.
+
+        A start that must equal another is predicted from that other's answer, never from its own.
+        """
         key = (case.start.id, case.request.id)
         if key not in self._predictions:
-            reference = self.reference(case) or case
-            self._predictions[key] = predict(case.start, case.request, reference.answer, self.declared)
+            plain = case if case.start.reference is None else self.reference(case)
+            self._predictions[key] = predict(case.start, case.request, plain.answer, self.declared) if plain is not None else None
         return self._predictions[key]
 
     @cached_property

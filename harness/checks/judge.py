@@ -17,10 +17,13 @@ def judge(run: Run, checks: Sequence[Check]) -> Judgement:
     """
     evidence = Evidence(run)
     wanted = set(run.plan.checks)
-    results = tuple(apply(check, evidence) for check in checks if check.id in wanted)
-    missing = wanted - {result.check for result in results}
+    missing = wanted - {check.id for check in checks}
     assert not missing, f"the plan names checks that nobody wrote: {sorted(missing)}"
-    return Judgement(verdict=_verdict(run, results), results=results)
+    traced = all(recording.trace.traced for recording in run.recordings)
+    asked = [check for check in checks if check.id in wanted]
+    not_tested = {check.id: "tracing was switched off" for check in asked if check.needs_trace and not traced}
+    results = tuple(apply(check, evidence) for check in asked if check.id not in not_tested)
+    return Judgement(verdict=_verdict(run, results), results=results, not_tested=not_tested)
 
 
 def apply(check: Check, evidence: Evidence) -> CheckResult:

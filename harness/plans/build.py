@@ -31,8 +31,8 @@ def ask(request: Request, *starts: Start) -> list[Asked]:
 def build_plan(fixture: Fixture, tier: Tier, slices: Mapping[str, Slice], wanted: Collection[str]) -> Plan:
     """Merge the slices of the wanted checks, in the order of `slices`.
 
-    Requests of one id share one answer and carry the checks of all that ask them. Raises UsageError for a wanted check that no
-    slice belongs to, or when nothing would be asked.
+    Requests of one id share one answer and carry the checks and roles of all that ask them. Raises UsageError for a wanted check
+    that no slice belongs to, or when nothing would be asked.
     """
     unknown = sorted(set(wanted) - set(slices))
     if unknown:
@@ -77,11 +77,10 @@ def _merge(starts: dict[str, Start], requests: dict[str, dict[str, Request]], as
         return
     same = msgspec.structs.replace(request, checks=former.checks, role=former.role)
     assert same == former, f"two requests are called {request.id}"
-    assert request.role in {former.role, ""} or former.role == "", f"{request.id} has two roles"
     asked_before[request.id] = msgspec.structs.replace(
         former,
         checks=tuple(dict.fromkeys((*former.checks, *request.checks))),
-        role=former.role or request.role,
+        role=" ".join(dict.fromkeys((*former.roles, *request.roles))),
     )
 
 

@@ -30,10 +30,17 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     method: str = "POST"
     raw: str | None = None  # sent as it is (latin-1), for bodies that no JSON writer would write
     headers: dict[str, str] = {}
-    role: str = ""  # what the slice wants of it: hit, miss, decoy, probe, cancel, fail, refused ...
+    role: str = ""  # what slices want of it, one word each: hit, miss, decoy, probe, cancel, fail, refused ...
     prompt_ids: tuple[int, ...] = ()  # the prompt after tokenization, for predictions; () when nothing is generated
     leave_after_chunks: int | None = None  # the client closes its connection after so many chunks
     deadline_s: float = 20.0
+    expect: int = 200  # the status that it must be answered with
+    refusal: str = ""  # what the answer to a refused one must name: its error's `param`; "" = the body as a whole
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The words of `role`: a request that several slices ask has the roles of all."""
+        return tuple(self.role.split())
 
     @property
     def streams(self) -> bool:
@@ -42,9 +49,10 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     @property
     def max_tokens(self) -> int:
-        """The budget asked for; 16 where the body names none (the dialect's default)."""
+        """The budget asked for; 16 where the body names none (the dialect's default), or none that is a number."""
         body = self.body or {}
-        return int(body.get("max_tokens", body.get("max_completion_tokens", 16)))
+        asked = body.get("max_tokens", body.get("max_completion_tokens"))
+        return asked if isinstance(asked, int) else 16
 
     @property
     def is_greedy(self) -> bool:

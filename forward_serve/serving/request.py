@@ -1,0 +1,79 @@
+"""What a request says once it is valid. Knows neither the fields' spelling on the wire (fields.py) nor the engine."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class Endpoint(enum.Enum):
+    """The two that generate, by their path."""
+
+    COMPLETION = "/v1/completions"
+    CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """What a request says of sampling. The defaults are the dialect's."""
+
+    temperature: float = 1.0  # 0 = greedy
+    top_k: int = 0  # 0 = all
+    top_p: float = 1.0
+    seed: int | None = None  # None = fresh entropy
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the reply is the argmax of every row; top_k 1 with a temperature is sampled."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Penalties:
+    """Penalties on tokens that have been seen. The defaults do nothing."""
+
+    presence: float = 0.0
+    frequency: float = 0.0
+    repetition: float = 1.0
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether they change no logit."""
+        return self == Penalties()
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A constraint on the reply, as it was asked for."""
+
+    field: str  # response_format or structured_outputs
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the answer carries beside its text."""
+
+    stream: bool = False
+    include_usage: bool = False  # of a stream; an unstreamed answer always has its usage
+    return_token_ids: bool = False
+    return_spec: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One valid request. `max_tokens` is the budget that the context leaves."""
+
+    endpoint: Endpoint
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParams = SamplingParams()
+    stops: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    output: Output = Output()
+    grammar: Grammar | None = None
+    num_logprobs: int | None = None  # 0 asks, for the chosen token alone
+    penalties: Penalties = Penalties()
+    logit_bias: tuple[tuple[int, float], ...] = ()  # (id, bias); () = none

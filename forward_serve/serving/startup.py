@@ -1,0 +1,102 @@
+"""From flags to a served model: container, drafter, warm-up. The one module that knows every room of the engine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from forward_serve.container import Container, open_container
+from forward_serve.decoding.interfaces import Head
+from forward_serve.decoding.lookup import PromptLookupHead
+from forward_serve.errors import Refusal
+from forward_serve.products import HostProducts
+from forward_serve.qwen3 import Qwen3Base
+from forward_serve.serving.engine import Served
+from forward_serve.serving.fault import PassFault
+from forward_serve.serving.fields import ModelFacts
+from forward_serve.serving.flags import Flags
+from forward_serve.serving.tokenizer import Tokenizer
+from forward_serve.taps import TapSink
+
+BACKEND = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that is ready to serve."""
+
+    served: Served
+    facts: ModelFacts
+    ready_facts: str  # the ready line's part that follows the port
+
+
+def load(flags: Flags) -> Loaded:
+    """Open everything, check it against each other and run one pass. Raises Refusal naming file, value, rule and fix."""
+    container = open_container(flags.model)
+    tokenizer = Tokenizer(container.tokenizer_json, container.tokenizer_config)
+    base, head, wanted_k = _model(flags, container)
+    k = min(wanted_k, base.width - 1)
+    _warm_up(base)
+    if flags.fail_pass is not None:
+        base.pass_hook = PassFault(flags.fail_pass)
+    served = Served(
+        base=base,
+        head=head,
+        token_bytes=tokenizer.token_bytes,
+        end_tokens=container.end_ids,
+        k=k,
+        fallback_below=flags.fallback_below,
+        fallback_window=flags.fallback_window,
+    )
+    facts = ModelFacts(
+        alias=flags.alias or _alias_of(container.directory),
+        vocab_bound=base.vocab_bound,
+        context_length=container.config.max_position_embeddings,
+        encode=tokenizer.encode,
+        encode_chat=tokenizer.encode_chat,
+    )
+    capped = f" capped-from={wanted_k}" if k < wanted_k else ""
+    fault = f" fail-pass={flags.fail_pass}" if flags.fail_pass is not None else ""
+    ready_facts = f"backend={BACKEND} drafter={served.drafter} k={k}{capped} width={base.width} alias={facts.alias}{fault}"
+    return Loaded(served, facts, ready_facts)
+
+
+def _model(flags: Flags, container: Container) -> tuple[Qwen3Base, Head | None, int]:
+    """Return the base, its drafter and the k that is asked for."""
+    if flags.draft is not None:
+        return _model_with_pack(flags, flags.draft, container)
+    head = PromptLookupHead() if flags.lookup_k else None
+    return Qwen3Base(container, HostProducts()), head, flags.lookup_k
+
+
+def _model_with_pack(flags: Flags, directory: Path, container: Container) -> tuple[Qwen3Base, Head, int]:
+    from forward_serve.decoding.dflash import DFlashHead, open_pack  # noqa: PLC0415  (10 ms that no other server pays)
+
+    config = container.config
+    pack = open_pack(directory)
+    pack.check_against(config)
+    taps = TapSink(pack.config.target_layer_ids, config.hidden_size, config.max_position_embeddings)
+    base = Qwen3Base(container, HostProducts(), tap_sink=taps)
+    return base, DFlashHead(pack, base, taps), _draft_k(flags, pack.block_size)
+
+
+def _draft_k(flags: Flags, block_size: int) -> int:
+    most = block_size - 1
+    if flags.draft_k is None:
+        return most
+    if flags.draft_k > most:
+        rule = f"a block of {block_size} slots drafts {most} tokens at most"
+        raise Refusal(f"--spec-draft-k={flags.draft_k}: {rule} ({flags.draft}); ask for {most} or less")
+    return flags.draft_k
+
+
+def _warm_up(base: Qwen3Base) -> None:
+    """Run one pass, so that no request pays for first touches."""
+    base.prefill([0])
+    base.reset()
+
+
+def _alias_of(directory: Path) -> str:
+    """The container's directory as one word of printable ASCII."""
+    return re.sub(r"[^!-~]+", "-", directory.resolve().name) or "model"

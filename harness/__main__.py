@@ -1,0 +1,143 @@
+"""The `draftproof` command: the same gate as `pytest harness`, for the shell.
+
+Exit codes of `run` and `judge`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the machine lacks something, 4 held but NOT-TRACED,
+70 internal. Those of `mutate` stand in harness/mutation.
+"""
+
+from __future__ import annotations
+
+import enum
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from harness.errors import DraftproofError, MachineError, UsageError
+from harness.fabricate.store import clean, default_cache, fabricate
+from harness.gate import DEFAULT_RECIPE, GateOptions, judged, plan_of, record
+from harness.records.files import read_json, write_json
+from harness.records.finding import Judgement, Verdict
+from harness.records.plan import Tier
+from harness.records.recording import Recording, Run
+from harness.report.text import findings_text, gate_table
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+
+Subject = Annotated[str, typer.Option("--subject", help="A shipped description's name, or a path to one.")]
+Recipe = Annotated[Path, typer.Option("--recipe", help="The recipe to fabricate.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the judgement as JSON.")]
+
+
+class ExitCode(enum.IntEnum):
+    """How `run` and `judge` end."""
+
+    LOSSLESS = 0
+    USAGE = 1
+    FINDINGS = 2
+    MACHINE = 3
+    NOT_TRACED = 4
+    INTERNAL = 70
+
+
+@app.command()
+def run(
+    subject: Subject = "forward-serve",
+    tier: Annotated[Tier, typer.Option(help="How much is asked.")] = Tier.GATE,
+    check: Annotated[list[str] | None, typer.Option("--check", help="Only this check; may be repeated.")] = None,
+    request: Annotated[str, typer.Option("--request", help="Only the request of this id.")] = "",
+    recipe: Recipe = DEFAULT_RECIPE,
+    no_trace: Annotated[bool, typer.Option("--no-trace", help="Without strace; the verdict is NOT-TRACED.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List starts and requests, and ask nothing.")] = False,
+    save: Annotated[Path | None, typer.Option("--save", help="Write the recorded run here, for `judge`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record every arm of a subject and judge it."""
+    options = GateOptions(
+        subject=subject, tier=tier, checks=tuple(check or ()), request=request, traced=not no_trace, recipe=recipe
+    )
+    if show:
+        for start in plan_of(options, fabricate(recipe)).starts:
+            typer.echo(f"{start.id}: " + " ".join(each.id for each in start.requests))
+        return
+    recorded = _record(options)
+    if save:
+        write_json(save, recorded)
+    _finish(recorded, judged(recorded), as_json)
+
+
+@app.command()
+def judge(recording: Annotated[Path, typer.Argument(help="A run written by `run --save`.")], as_json: AsJson = False) -> None:
+    """Judge a recorded run again, without its subject. Expectations are recomputed."""
+    recorded = read_json(recording, Run)
+    _finish(recorded, judged(recorded), as_json)
+
+
+@app.command("fabricate")
+def fabricate_command(
+    recipe: Recipe = DEFAULT_RECIPE,
+    remove: Annotated[bool, typer.Option("--clean", help="Remove every cached fabrication instead.")] = False,
+) -> None:
+    """Build the models and packs of a recipe, or say where they are."""
+    if remove:
+        clean(default_cache())
+        typer.echo(f"removed {default_cache()}")
+        return
+    fixture = fabricate(recipe)
+    typer.echo(f"{fixture.recipe}: {len(fixture.streams)} streams")
+    for name, path in {"model": fixture.model, **fixture.packs}.items():
+        typer.echo(f"  {name}: {path}")
+
+
+def _record(options: GateOptions) -> Run:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return record(options, lambda recording: typer.echo(_progress_line(recording), err=True))
+    total = len(plan_of(options, fabricate(options.recipe)).starts)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("starts", total=total)
+        return record(options, lambda _recording: progress.advance(task))
+
+
+def _progress_line(recording: Recording) -> str:
+    return f"recorded {recording.start.id}: {len(recording.answers)} answers in {recording.seconds:.2f} s"
+
+
+def _finish(recorded: Run, judgement: Judgement, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(judgement).decode())
+    else:
+        if judgement.findings:
+            typer.echo(findings_text(judgement.findings) + "\n")
+        for recording in recorded.recordings:
+            if recording.failure:
+                typer.echo(f"{recording.start.id}: {recording.failure}\n")
+        typer.echo(gate_table(recorded, judgement))
+    codes = {Verdict.LOSSLESS: ExitCode.LOSSLESS, Verdict.NOT_TRACED: ExitCode.NOT_TRACED}
+    raise typer.Exit(codes.get(judgement.verdict, ExitCode.FINDINGS))
+
+
+def main() -> None:
+    """Run the command; every error of ours is one line."""
+    try:
+        code = app(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        raise SystemExit(ExitCode.USAGE) from error
+    except (click.Abort, KeyboardInterrupt) as error:
+        raise SystemExit(128 + signal.SIGINT) from error
+    except DraftproofError as error:
+        sys.stderr.write(f"draftproof: {error}\n")
+        if isinstance(error, UsageError):
+            raise SystemExit(ExitCode.USAGE) from error
+        raise SystemExit(ExitCode.MACHINE if isinstance(error, MachineError) else ExitCode.INTERNAL) from error
+    raise SystemExit(code or 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""What equal means: replies field by field, paths count by count, and where in a block a reply ended. Knows no law."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from harness.checks.check import Ledger
+from harness.checks.evidence import Case, Evidence
+from harness.records.recording import Answer, Counts, Reply, Round
+
+REPLY_FIELDS = ("ids", "text", "finish_reason", "stop_reason", "prompt_tokens", "completion_tokens")
+
+
+def pairs(evidence: Evidence, ledger: Ledger, check: str) -> Iterator[tuple[Case, Case]]:
+    """Yield each case of a start that has a reference, with the reference's case, and count it as examined.
+
+    A reference that does not ask the same is BLIND: nothing was compared there.
+    """
+    for case in evidence.cases(check):
+        if case.start.reference is None:
+            continue
+        reference = evidence.reference(case)
+        if reference is None:
+            ledger.blind(case.start.id, f"{case.start.reference} is not asked {case.request.id}, so nothing is compared")
+            continue
+        ledger.examine(case.start.id)
+        yield case, reference
+
+
+def served(evidence: Evidence, ledger: Ledger, case: Case) -> Reply | None:
+    """Return the reply of a request that must have been served, with ids where the subject has them; else a fault, and None."""
+    reply = ledger.reply(case)
+    if reply is not None and reply.ids is None and evidence.declared.returns_ids:
+        ledger.fault(case, "no token ids came with the reply", want="ids", got=None)
+        return None
+    return reply
+
+
+def equal_to(evidence: Evidence, ledger: Ledger, case: Case, reference: Case) -> bool:
+    """Hold a case's reply against its reference's in all REPLY_FIELDS; both must have been served."""
+    want, got = served(evidence, ledger, reference), served(evidence, ledger, case)
+    return want is not None and got is not None and equal_replies(ledger, case, want, got)
+
+
+def equal_replies(ledger: Ledger, case: Case, want: Reply, got: Reply, than: str = "") -> bool:
+    """Compare two replies; the first field that differs is the fault, as the rest follows from it."""
+    return all(ledger.compare(case, f"{name}{than}", getattr(want, name), getattr(got, name)) for name in REPLY_FIELDS)
+
+
+def equal_paths(ledger: Ledger, case: Case, want: Answer, got: Answer, than: str = "") -> bool:
+    """Compare what two answers say of their paths: counts by name, then round by round."""
+    if want.counts is None or got.counts is None:
+        return ledger.compare(case, f"counts{than}", want.counts, got.counts)
+    wanted, found = counts_of(want.counts), counts_of(got.counts)
+    differing = [name for name in wanted if wanted[name] != found[name]]
+    if differing:
+        seen = ", ".join(differing)
+        ledger.fault(
+            case,
+            f"{seen} of the path{than} differ" if len(differing) > 1 else f"{seen} of the path{than} differs",
+            want={name: wanted[name] for name in differing},
+            got={name: found[name] for name in differing},
+        )
+        return False
+    return ledger.compare(case, f"rounds{than}", want.rounds, got.rounds)
+
+
+def counts_of(counts: Counts) -> dict[str, Any]:
+    """Return counts by name."""
+    return {name: getattr(counts, name) for name in Counts.__struct_fields__}
+
+
+def asked_of(case: Case, *but: str) -> str:
+    """Return what a request asks as a key, some fields of its body left aside."""
+    body = {name: value for name, value in (case.request.body or {}).items() if name not in but}
+    return json.dumps(body, sort_keys=True)
+
+
+def num_not_run(counts: Counts) -> int:
+    """Return the tokens that no pass ran: 1 if the last counted token was not run through the model, else 0."""
+    return counts.tokens - counts.rounds - counts.plain - counts.accepted
+
+
+def ends_on_accepted_draft(answer: Answer) -> bool:
+    """Whether the last counted token of a reply that no end token ended is an accepted draft: one that was run with its round."""
+    counts = answer.counts
+    return counts is not None and counts.accepted > 0 and num_not_run(counts) == 0
+
+
+def rounds_of(evidence: Evidence, case: Case) -> tuple[Round, ...]:
+    """Return the rounds of a case: its own, or the predicted ones of a subject that reports none."""
+    if evidence.declared.reports_rounds:
+        return case.answer.rounds or ()
+    prediction = evidence.prediction(case)
+    return (prediction.rounds if prediction else None) or ()
+
+
+def speculates(case: Case) -> bool:
+    """Whether a case's arm is one that drafts."""
+    return case.facts.drafter != "none" and case.facts.expect == "engaged"
+
+
+def starts_of(evidence: Evidence, check: str) -> dict[str, list[Case]]:
+    """Return the cases of a check by start, in the plan's order."""
+    by_start: dict[str, list[Case]] = {}
+    for case in evidence.cases(check):
+        by_start.setdefault(case.start.id, []).append(case)
+    return by_start

@@ -1,0 +1,144 @@
+"""What must hold before anything is believed: the plain arm repeats itself, the tracer sees, counts are read, canaries sing.
+
+A control that fails says that the run proves nothing; it says nothing of the subject's speculation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.checks.check import Check, Ledger
+from harness.checks.compare import speculates
+from harness.checks.evidence import Case, Evidence
+from harness.checks.path import path_taken
+from harness.records.finding import Verdict
+from harness.records.recording import Answer
+
+ENGAGES, ABSTAINS = "canary-engages", "canary-abstains"
+
+_NEVER_THE_SAME = frozenset({"id", "created", "response_id", "seconds"})
+
+
+def _judge_repeat(evidence: Evidence, ledger: Ledger) -> None:
+    for case, reference in evidence.compared("control-repeat"):
+        if ledger.reply(case) is None or ledger.reply(reference) is None:
+            continue
+        ledger.examine(case.start.id)
+        want, got = _timeless(reference.answer), _timeless(case.answer)
+        for name in want:
+            ledger.compare(case, f"{name} of the first plain process", want[name], got[name])
+
+
+def _timeless(answer: Answer) -> dict[str, Any]:
+    """Return the answer's fields, without the times and the ids that no two responses share."""
+    fields = msgspec.structs.asdict(answer)
+    return {name: _without(msgspec.to_builtins(value)) for name, value in fields.items() if name not in _NEVER_THE_SAME}
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without(inner) for name, inner in value.items() if name not in _NEVER_THE_SAME}
+    if isinstance(value, list | tuple):
+        return [_without(inner) for inner in value]
+    return value
+
+
+def _judge_tracer(evidence: Evidence, ledger: Ledger) -> None:
+    control, decoys = evidence.run.tracer_control, evidence.run.decoys
+    for recording in evidence.run.recordings:
+        ledger.examine(recording.start.id)
+    if control is None or not control.traced or not decoys:
+        ledger.blind("", "the tracer was never held against decoys", want="a control trace and its decoys", got=len(decoys))
+        return
+    for reason in control.blind:
+        ledger.blind("", "the tracer could not see its decoys", want="a complete trace", got=reason)
+    if control.num_opens == 0:
+        ledger.blind("", "the tracer saw no open at all", want="num_opens > 0", got=0)
+    seen = Counter(event.path for event in control.events if event.call != "ioctl")
+    for path, count in (Counter(decoys) - seen).items():
+        ledger.blind("", "a decoy that opened a watched path was not seen", want=path, got=f"{count} opens missing")
+    for path, count in (seen - Counter(decoys)).items():
+        ledger.blind("", "an open was reported that no decoy made", want=list(decoys), got=f"{path}, {count} times too often")
+
+
+def _judge_counts(evidence: Evidence, ledger: Ledger) -> None:
+    for case in evidence.all_cases:
+        if "control-counts" in case.request.checks and ledger.reply(case) is None:
+            continue
+        if case.answer.status == 200 and case.answer.reply is not None:
+            ledger.examine(case.start.id)
+            _compare_witnesses(case, ledger)
+
+
+def _compare_witnesses(case: Case, ledger: Ledger) -> None:
+    """The log line of every answer was found, and reads as the response that asked for its counts."""
+    line, usage = case.answer.counts, case.answer.usage_counts
+    if line is None:
+        ledger.fault(case, "no log line was read for it", want="counts", got=None)
+        return
+    if usage is None:
+        if _asks_for_counts(case):
+            ledger.fault(case, "the response holds no counts that were asked for", want=msgspec.to_builtins(line), got=None)
+        return
+    ledger.compare(case, "the log line beside the response", msgspec.to_builtins(usage), msgspec.to_builtins(line))
+
+
+def _asks_for_counts(case: Case) -> bool:
+    body = case.request.body or {}
+    shows_usage = not case.request.streams or bool((body.get("stream_options") or {}).get("include_usage"))
+    return body.get("return_spec") is True and shows_usage and case.request.leave_after_chunks is None
+
+
+def _judge_canary(evidence: Evidence, ledger: Ledger) -> None:
+    asked: dict[str, set[str]] = defaultdict(set)  # start -> roles
+    for case in evidence.cases("control-canary"):
+        asked[case.start.id] |= set(case.request.roles)
+        if ledger.reply(case) is None:
+            continue
+        ledger.examine(case.start.id)
+        counts = case.answer.counts
+        if counts is None:
+            ledger.fault(case, "no counts came with the answer", want="counts", got=None)
+            continue
+        must = ENGAGES in case.request.roles and speculates(case)
+        does = path_taken(counts) == "spec"
+        if must != does:
+            message = "a prompt that must engage did not" if must else "a request that must not engage did"
+            seen = f"path={counts.path} rounds={counts.rounds} reason={counts.reason}"
+            ledger.fault(case, message, want="spec" if must else "plain", got=seen)
+    for start_id, roles in asked.items():
+        for role in sorted({ENGAGES, ABSTAINS} - roles):
+            ledger.blind(start_id, f"the plan asks no {role} request", want=[ENGAGES, ABSTAINS], got=sorted(roles))
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "control-repeat",
+        Verdict.INCONCLUSIVE,
+        "Plain against plain, in two processes, is equal in everything but times.",
+        _judge_repeat,
+    ),
+    Check(
+        "control-tracer",
+        Verdict.BLIND,
+        "The tracer sees every decoy that opens a watched path, sees no other open as watched, and loses no event.",
+        _judge_tracer,
+        needs_trace=True,
+    ),
+    Check(
+        "control-counts",
+        Verdict.BLIND,
+        "Every answer has its counts, and the log line that was read equals the response's.",
+        _judge_counts,
+    ),
+    Check(
+        "control-canary",
+        Verdict.BLIND,
+        "On each speculative arm one prompt that must engage does, and one that must not does not.",
+        _judge_canary,
+    ),
+)

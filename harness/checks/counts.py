@@ -1,0 +1,180 @@
+"""What a subject counts, held against what an independent walk of the same reply counts, and against itself.
+
+It knows no single fault: constant counts, counts derived from others and one pass too many all break one of the three laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checks.check import Check, Ledger, first_difference
+from harness.checks.compare import counts_of
+from harness.checks.evidence import Case, Evidence
+from harness.checks.walks import predicted, walks
+from harness.oracle.predict import DFLASH, predict
+from harness.records.finding import Verdict
+from harness.records.recording import Answer, Counts, Round
+
+
+def _judge_exact_counts(evidence: Evidence, ledger: Ledger) -> None:
+    for walk in walks(evidence, ledger, "exact-counts", lambda _case, want: want.counts is not None):
+        assert walk.want.counts is not None
+        _compare_fields(walk.case, "the oracle's counts", walk.want.counts, walk.counts, ledger)
+    _blind_without_rounds(evidence, "exact-counts", ledger)
+
+
+def _judge_exact_drafts(evidence: Evidence, ledger: Ledger) -> None:
+    for walk in walks(evidence, ledger, "exact-drafts", lambda _case, want: want.rounds is not None):
+        want, got = walk.want.rounds, walk.case.answer.rounds
+        assert want is not None
+        if got is None:
+            ledger.fault(walk.case, "the answer holds no list of its rounds", want=_plain_list(want), got=None)
+        elif want != got:
+            index = first_difference(want, got)
+            ledger.fault(
+                walk.case,
+                f"round {index} differs from the oracle's (drafted ids, accepted)",
+                want=_plain_list(want),
+                got=_plain_list(got),
+                first_difference=index,
+            )
+    _blind_without_rounds(evidence, "exact-drafts", ledger)
+
+
+def _blind_without_rounds(evidence: Evidence, check: str, ledger: Ledger) -> None:
+    wanted = predicted(evidence, check)
+    if wanted is not None and not any(want.rounds for _, want in wanted):
+        ledger.blind("", "no request of the plan must make a round: nothing was counted", want="rounds > 0", got=0)
+
+
+def _judge_accounting(evidence: Evidence, ledger: Ledger) -> None:
+    for case in evidence.all_cases:
+        is_asked = "accounting" in case.request.checks
+        may_break_off = case.request.leave_after_chunks is not None or case.request.expect != 200
+        if is_asked and not may_break_off and ledger.reply(case) is None:
+            continue
+        counts = case.answer.counts
+        if counts is None:
+            if is_asked:
+                ledger.fault(case, "no counts came with the answer", want="counts", got=None)
+            continue
+        ledger.examine(case.start.id)
+        _compare_witnesses(case, counts, ledger)
+        _compare_rounds(case, counts, ledger)
+        _compare_sum(case, counts, evidence, ledger)
+
+
+def _compare_witnesses(case: Case, counts: Counts, ledger: Ledger) -> None:
+    """Hold the log line against `usage.spec`, and both against the reply that came with them."""
+    if case.answer.usage_counts is not None:
+        _compare_fields(case, "the log line's counts", counts, case.answer.usage_counts, ledger)
+    reply = case.answer.reply
+    if reply is None:
+        return
+    if reply.completion_tokens is not None:
+        ledger.compare(case, "tokens beside usage.completion_tokens", reply.completion_tokens, counts.tokens)
+    if reply.ids is not None:
+        ledger.compare(case, "tokens beside the ids returned", len(reply.ids), counts.tokens)
+
+
+def _compare_rounds(case: Case, counts: Counts, ledger: Ledger) -> None:
+    """Hold the sums over the rounds against the totals."""
+    rounds = case.answer.rounds
+    if rounds is None:
+        return
+    ledger.compare(case, "rounds beside the length of per_round", len(rounds), counts.rounds)
+    ledger.compare(case, "drafted beside the sum over per_round", sum(len(one.drafted_ids) for one in rounds), counts.drafted)
+    ledger.compare(case, "accepted beside the sum over per_round", sum(one.num_accepted for one in rounds), counts.accepted)
+    for index, one in enumerate(rounds):
+        if not 0 <= one.num_accepted <= len(one.drafted_ids):
+            want = f"0 .. {len(one.drafted_ids)}"
+            ledger.fault(
+                case, f"round {index} accepted more than it drafted", want=want, got=one.num_accepted, first_difference=index
+            )
+
+
+def _compare_sum(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger) -> None:
+    """tokens = rounds + plain + accepted + last."""
+    run = counts.rounds + counts.plain + counts.accepted
+    for_last = _possible_last(case, counts, evidence)
+    if counts.tokens - run not in for_last:
+        parts = f"rounds={counts.rounds} plain={counts.plain} accepted={counts.accepted}"
+        last = " or ".join(map(str, for_last))
+        tokens = " or ".join(str(run + one) for one in for_last)
+        ledger.fault(
+            case,
+            f"tokens is not rounds + plain + accepted + last ({parts} last={last})",
+            want=f"tokens={tokens}",
+            got=f"tokens={counts.tokens}",
+        )
+
+
+def _possible_last(case: Case, counts: Counts, evidence: Evidence) -> tuple[int, ...]:
+    """Return what `last` must be: predicted, else traced through the reply's own rounds; both values only for a reply broken off.
+
+    It is never solved for from the counts that it is to prove. Where the plain arm was not asked, the reply itself is walked.
+    """
+    answer = case.answer
+    if answer.status != 200 or answer.failure or case.request.leave_after_chunks is not None:
+        return (0, 1)
+    want = evidence.prediction(case) or predict(case.start, case.request, answer, evidence.declared)
+    if want is not None and want.last is not None:
+        return (want.last,)
+    if case.facts.oracle == DFLASH and answer.rounds is not None:
+        return (traced_last(answer.rounds, counts.tokens, ends_on_end_token=_ends_on_end_token(answer)),)
+    return (0, 1)
+
+
+def _ends_on_end_token(answer: Answer) -> bool:
+    return answer.reply is not None and isinstance(answer.reply.stop_reason, int)
+
+
+def traced_last(rounds: Sequence[Round], tokens: int, *, ends_on_end_token: bool) -> int:
+    """Return 1 if the last counted token was not run through the model, by the rounds of a head that answers whenever asked.
+
+    Its plain steps, if any, come after all its rounds. An end token is chosen after the last counted token was run. Else that
+    token was run only as an accepted draft: where the rounds deliver all tokens, and the final one accepted some.
+    """
+    if ends_on_end_token or tokens == 0:
+        return 0
+    delivered_by_rounds = sum(one.num_accepted + 1 for one in rounds)
+    return 0 if delivered_by_rounds == tokens and rounds[-1].num_accepted > 0 else 1
+
+
+def _compare_fields(case: Case, whose: str, want: Counts, got: Counts, ledger: Ledger) -> None:
+    """Compare all fields; one finding names those that differ and holds both values of each."""
+    wanted, gotten = counts_of(want), counts_of(got)
+    names = [name for name in wanted if wanted[name] != gotten[name]]
+    if names:
+        ledger.fault(
+            case,
+            f"{', '.join(names)}: not {whose}",
+            want={name: wanted[name] for name in names},
+            got={name: gotten[name] for name in names},
+        )
+
+
+def _plain_list(rounds: Sequence[Round]) -> list[list[object]]:
+    return [[list(one.drafted_ids), one.num_accepted] for one in rounds]
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "exact-counts",
+        Verdict.WRONG_PATH,
+        "Rounds, drafted, accepted, plain, tokens, cached, fallback and reason equal the oracle's.",
+        _judge_exact_counts,
+    ),
+    Check(
+        "exact-drafts",
+        Verdict.WRONG_PATH,
+        "The ids proposed and the number accepted in every round equal the oracle's.",
+        _judge_exact_drafts,
+    ),
+    Check(
+        "accounting",
+        Verdict.WRONG_PATH,
+        "tokens = rounds + plain + accepted + last on every line, and log line, response and rounds agree.",
+        _judge_accounting,
+    ),
+)

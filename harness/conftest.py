@@ -1,0 +1,91 @@
+"""What `pytest harness` collects: options, one recorded run per session, and the closing table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import DraftproofError
+from harness.fabricate.store import fabricate
+from harness.gate import GateOptions, judged, plan_of, record
+from harness.records.files import write_json
+from harness.records.finding import Judgement
+from harness.records.plan import Tier
+from harness.records.recording import Recording, Run
+from harness.report.text import gate_table
+
+OPTIONS = pytest.StashKey[GateOptions]()
+OUTCOME = pytest.StashKey[tuple[Run, Judgement]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the gate's options."""
+    group = parser.getgroup("draftproof")
+    group.addoption("--subject", default="forward-serve", help="a shipped description's name, or a path to one")
+    group.addoption("--tier", default=Tier.GATE.value, choices=[tier.value for tier in Tier])
+    group.addoption("--check", action="append", default=[], help="only this check (may be repeated)")
+    group.addoption("--no-trace", action="store_true", help="run without strace; the verdict is NOT-TRACED at best")
+    group.addoption("--save", type=Path, help="write the recorded run to this file, for `draftproof judge`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what was asked for where collection and fixtures find it."""
+    config.stash[OPTIONS] = GateOptions(
+        subject=config.getoption("--subject"),
+        tier=Tier(config.getoption("--tier")),
+        checks=tuple(config.getoption("--check")),
+        traced=not config.getoption("--no-trace"),
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test per check and arm, from the plan alone."""
+    if not {"check_id", "arm"} <= set(metafunc.fixturenames):
+        return
+    options = metafunc.config.stash[OPTIONS]
+    try:
+        plan = plan_of(options, fabricate(options.recipe))
+    except DraftproofError as error:
+        raise pytest.UsageError(str(error)) from error
+    references = {start.reference for start in plan.starts}
+    pairs: dict[tuple[str, str], None] = {}
+    for check_id in plan.checks:
+        starts = [start for start in plan.starts if any(check_id in request.checks for request in start.requests)]
+        compared = [start for start in starts if start.id not in references]
+        for start in compared or starts or [None]:
+            pairs[check_id, start.arm if start else "run"] = None
+    metafunc.parametrize(("check_id", "arm"), pairs, ids=[f"{check_id}-{arm}" for check_id, arm in pairs])
+
+
+@pytest.fixture(scope="session")
+def outcome(request: pytest.FixtureRequest) -> tuple[Run, Judgement]:
+    """Record the whole plan once and judge it once; every test reads its own part."""
+    config = request.config
+    options = config.stash[OPTIONS]
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+
+    def progress(recording: Recording) -> None:
+        if terminal is not None and config.get_verbosity() > 0 and capture is not None:
+            with capture.global_and_fixture_disabled():
+                sys.stderr.write(f"recorded {recording.start.id} in {recording.seconds:.2f} s\n")
+
+    try:
+        run = record(options, progress)
+    except DraftproofError as error:
+        raise pytest.exit(f"{type(error).__name__}: {error}", returncode=3) from error
+    if config.getoption("--save"):
+        write_json(config.getoption("--save"), run)
+    config.stash[OUTCOME] = run, judged(run)
+    return config.stash[OUTCOME]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """End with the short table."""
+    if OUTCOME in config.stash:
+        run, judgement = config.stash[OUTCOME]
+        terminalreporter.section("draftproof")
+        terminalreporter.write_line(gate_table(run, judgement))

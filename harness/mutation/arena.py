@@ -1,0 +1,84 @@
+"""Where a mutant is run: the narrow door between this room and whatever drives subjects, and how a run's end is read.
+
+An arena records a plan against a source tree. It does not know mutants; nothing here knows processes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.mutation.entry import Entry
+from harness.mutation.verdict import Event
+from harness.records.plan import Plan
+from harness.records.recording import Recording, Run
+
+CPU_BUDGET = "cpu-budget"  # a recording's failure begins with one of these where its start ran out of a budget
+WALL_BUDGET = "wall-budget"
+CPU_FACTOR, WALL_FACTOR = 10, 20  # x the clean run's
+MIN_CPU_S, MIN_WALL_S = 2.0, 30.0  # RLIMIT_CPU counts whole seconds, and loading alone takes a third of one
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one start may use."""
+
+    cpu_s: float  # an endless loop burns it
+    wall_s: float  # the backstop for what waits instead of burning
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a plan is recorded against."""
+
+    overlay: Path | None = None  # a source tree in place of the subject's own
+    environment: Mapping[str, str] | None = None  # added to the subject's
+    fresh: bool = False  # a new interpreter for each start; False: the fastest way there is
+    limits: Mapping[str, Limits] | None = None  # by start id; a start without an entry has none
+
+
+class Arena(Protocol):
+    """Records plans, one subject at a time, on one core."""
+
+    def record(self, plan: Plan, ground: Ground) -> Run:
+        """Make every start of the plan and ask everything; what the subject does is in the recordings, never raised."""
+
+
+def events_of(run: Run) -> tuple[Event, ...]:
+    """Return what happened to the starts of a run besides answers."""
+    found = [_event(recording) for recording in run.recordings if recording.failure]
+    made = {recording.start.id for recording in run.recordings}
+    found += [Event.NO_START for start in run.plan.starts if start.id not in made]
+    return tuple(event for event in Event if event in found)
+
+
+def limits_of(clean: Run, entry: Entry | None = None) -> dict[str, Limits]:
+    """Return the budget of each start: 10 x the clean run's CPU, max(30 s, 20 x) of its wall time, or what the entry says."""
+    cpu = entry.cpu_budget_s if entry else None
+    wall = entry.wall_budget_s if entry else None
+    return {
+        recording.start.id: Limits(
+            cpu_s=math.ceil(cpu or max(MIN_CPU_S, CPU_FACTOR * recording.cpu_seconds)),
+            wall_s=wall or max(MIN_WALL_S, WALL_FACTOR * recording.seconds),
+        )
+        for recording in clean.recordings
+    }
+
+
+def log_of(run: Run, last: int = 20) -> list[str]:
+    """Return what a person wants to see of each start that failed: how, and its last lines."""
+    lines: list[str] = []
+    for recording in run.recordings:
+        if recording.failure:
+            lines.append(f"{recording.start.id}: {recording.failure}")
+            lines += [f"  {line}" for line in recording.log[-last:]]
+    return lines
+
+
+def _event(recording: Recording) -> Event:
+    if recording.failure.startswith((CPU_BUDGET, WALL_BUDGET)):
+        return Event.TIMEOUT
+    return Event.DIED if recording.ready_line else Event.NO_START

@@ -1,0 +1,60 @@
+"""What a subject's mutants are judged by: its checks, the plans that they read, and the arms of those plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from harness.checks.check import Check
+from harness.checks.judge import judge
+from harness.plans.build import Slice, build_plan
+from harness.records.finding import Judgement
+from harness.records.fixture import Fixture
+from harness.records.plan import Plan, Tier
+from harness.records.recording import Run
+
+CONTROL = "control-"  # checks of this prefix judge the harness; the tool's own catalogue proves them
+
+
+@dataclass(frozen=True, slots=True)
+class Laws:
+    """The checks of one subject, and how plans for them are made and judged."""
+
+    checks: tuple[str, ...]  # all of the gate, in the order of the plan
+    laws: Mapping[str, str]  # check id -> its law in one sentence
+    arms: tuple[str, ...]
+    plan: Callable[[Tier, Collection[str]], Plan]
+    judge: Callable[[Run], Judgement]
+    recipe: str = ""
+
+    @property
+    def proper(self) -> tuple[str, ...]:
+        """The checks that judge the subject: all but the controls."""
+        return tuple(check for check in self.checks if not check.startswith(CONTROL))
+
+
+def laws_of(fixture: Fixture, checks: Sequence[Check], slices: Mapping[str, Slice], arms: Collection[str]) -> Laws:
+    """Return the laws of a subject from its fixture, its checks and the slices that they read."""
+    return Laws(
+        checks=tuple(slices),
+        laws={check.id: check.law for check in checks},
+        arms=tuple(arms),
+        plan=lambda tier, wanted: build_plan(fixture, tier, slices, wanted),
+        judge=lambda run: judge(run, checks),
+        recipe=fixture.recipe,
+    )
+
+
+def restricted(plan: Plan, arms: Collection[str]) -> Plan:
+    """Return the plan with the starts of some arms, and of what those are compared with; () = all of it."""
+    if not arms:
+        return plan
+    kept = {start.id for start in plan.starts if start.arm in arms}
+    grown = True
+    while grown:
+        wanted = {start.reference for start in plan.starts if start.id in kept and start.reference} - kept
+        kept |= wanted
+        grown = bool(wanted)
+    return msgspec.structs.replace(plan, starts=tuple(start for start in plan.starts if start.id in kept))

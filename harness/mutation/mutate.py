@@ -1,0 +1,227 @@
+"""`draftproof mutate`: from options to a folder of results and one exit code. The only module of this room that prints."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from harness.errors import DraftproofError, UsageError
+from harness.mutation.bench import Finished
+from harness.mutation.catalogue import Catalogue, load_catalogue, load_forced_fail
+from harness.mutation.entry import Mutant
+from harness.mutation.escape import log_line
+from harness.mutation.folder import RunFolder, former_folder, new_folder
+from harness.mutation.github import commands, job_summary
+from harness.mutation.journal import Journal
+from harness.mutation.junit import junit
+from harness.mutation.lint import Problem, TestNodes, lint
+from harness.mutation.matrix import ExitCode, exit_code
+from harness.mutation.overlay import Source, snapshot, tree_hash
+from harness.mutation.planted import fingerprint, place_of
+from harness.mutation.progress import showing
+from harness.mutation.run import Columns, Job, Watcher, run_job
+from harness.mutation.selection import by_killer, by_lines, by_name, touched_lines
+from harness.mutation.stryker import outcomes
+from harness.mutation.summary import summary
+from harness.mutation.workshop import Workshop
+from harness.mutation.world import World
+from harness.records.outcome import MutationReport
+
+ROOT = Path(__file__).parents[2]
+BuildWorld = Callable[[Path, str, Path, int], World]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a mutation run is asked for."""
+
+    subject: str = "forward-serve"  # a folder of mutants/
+    only: tuple[str, ...] = ()  # these mutants
+    checks: tuple[str, ...] = ()  # the mutants of these killers
+    in_diff: str = ""  # the mutants whose anchors differ from this revision
+    full: bool = False  # ask every check of the gate of every mutant
+    show_list: bool = False  # list the mutants and run nothing
+    resume: Path | None = None  # the folder of a run that was cut short
+    workers: int = 2  # columns, one per core
+    root: Path = ROOT
+    recipe: Path = ROOT / "fixtures" / "recipes" / "tiny.toml"
+
+    @property
+    def selection(self) -> str:
+        """What is left out, in words; "" for the whole catalogue."""
+        parts = [f"only {', '.join(self.only)}"] if self.only else []
+        parts += [f"checks {', '.join(self.checks)}"] if self.checks else []
+        return "; ".join([*parts, *([f"in diff {self.in_diff}"] if self.in_diff else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The machine's part of a run: where it prints, when it is, its environment."""
+
+    console: Console
+    now: datetime.datetime
+    environment: Mapping[str, str]
+
+
+def mutate(options: Options, build: BuildWorld | None = None, around: Surroundings | None = None) -> ExitCode:
+    """Run the mutants that the options name and return how it ends. Errors are told in one line; only an interrupt is raised."""
+    around = around or Surroundings(Console(), datetime.datetime.now(datetime.UTC), os.environ)
+    try:
+        return _mutate(options, build or _real_world(), around)
+    except UsageError as error:
+        _say(around, f"draftproof mutate: {error}")
+        return ExitCode.USAGE
+    except DraftproofError as error:
+        _say(around, f"draftproof mutate: {type(error).__name__}: {error}")
+    except Exception:
+        _say(around, traceback.format_exc())
+    return ExitCode.INTERNAL
+
+
+def _real_world() -> BuildWorld:
+    from harness.mutation.build import build_world  # noqa: PLC0415  # it loads all that fabricates; a fake needs none of it
+
+    return build_world
+
+
+def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCode:
+    folder = options.root / "mutants" / options.subject
+    catalogue = load_catalogue(folder)
+    world = build(options.root, options.subject, options.recipe, options.workers)
+    mutants = select(options, catalogue, world.source)
+    nodes = TestNodes(options.root)
+    problems = lint(mutants, world.source.read, world.laws.checks, world.laws.arms, nodes)
+    if options.show_list:
+        return _list(mutants, problems, world.source, around)
+    if not mutants:
+        _say(around, f"nothing to run: {options.selection or 'the catalogue is empty'}")
+        return ExitCode.NOTHING_RAN
+    with ExitStack() as stack:
+        workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="draftproof-mutate-")))
+        overlays, subjects = workdir / "overlays", workdir / "subjects"
+        overlays.mkdir()
+        workshop = Workshop(snapshot(world.source, workdir / "source"), world.laws, overlays)
+        settings = _settings(options, world, workshop)
+        place = (
+            former_folder(options.resume) if options.resume else new_folder(options.root / "reports", options.subject, around.now)
+        )
+        opening = Journal.resume if options.resume else Journal.begin
+        journal = stack.enter_context(opening(place.journal, settings))
+        job = _job(options, catalogue, mutants, problems, world.source, journal, settings, around.now.date())
+        columns = stack.enter_context(Columns(stack.enter_context(world.open_arenas(subjects))).open())
+        report = _run(job, workshop, columns, place, journal, around)
+    code = exit_code(report)
+    place.close(outcomes(report, world.source.read, world.laws.laws, code, settings), junit(report), summary(report, code))
+    _publish(report, code, place, around)
+    return code
+
+
+def select(options: Options, catalogue: Catalogue, source: Source) -> tuple[Mutant, ...]:
+    """Return the mutants that the options name, in the catalogue's order."""
+    mutants = catalogue.mutants
+    if options.only:
+        mutants = by_name(mutants, options.only)
+    if options.checks:
+        mutants = by_killer(mutants, options.checks)
+    if options.in_diff:
+        mutants = by_lines(mutants, source.read, touched_lines(source.root, options.in_diff, source.packages))
+    return mutants
+
+
+def _open(options: Options, settings: Mapping[str, str], around: Surroundings) -> tuple[RunFolder, Journal]:
+    """Open a new folder, or the one of the run that is resumed."""
+    if options.resume:
+        former = former_folder(options.resume)
+        return former, Journal.resume(former.journal, settings)
+    place = new_folder(options.root / "reports", options.subject, around.now)
+    return place, Journal.begin(place.journal, settings)
+
+
+def _job(
+    options: Options,
+    catalogue: Catalogue,
+    mutants: tuple[Mutant, ...],
+    problems: tuple[Problem, ...],
+    source: Source,
+    journal: Journal,
+    settings: Mapping[str, str],
+    today: datetime.date,
+) -> Job:
+    acceptances = {mutant.id: found for mutant in mutants if (found := catalogue.acceptance(mutant.id, today))}
+    parts = [f"{key}={value}" for key, value in sorted(settings.items())]
+    return Job(
+        subject=options.subject,
+        mutants=mutants,
+        problems=problems,
+        forced_fail=load_forced_fail(options.root / "mutants" / options.subject),
+        tree_hash=lambda: tree_hash(source.root, source.names),
+        acceptances=acceptances,
+        catalogue_problems=catalogue.problems(today),
+        done=dict(journal.done),
+        fingerprints={mutant.id: fingerprint(mutant, [*parts, str(acceptances.get(mutant.id))]) for mutant in mutants},
+        full=options.full,
+        whole=not options.selection,
+    )
+
+
+def _run(
+    job: Job, workshop: Workshop, columns: Columns, place: RunFolder, journal: Journal, around: Surroundings
+) -> MutationReport:
+    with showing(around.console) as show:
+
+        def finished(each: Finished) -> None:
+            place.save(each)
+            journal.append(each.result)
+            show.finished(each.result)
+
+        return run_job(job, workshop, columns, Watcher(show.probe, show.begin, finished))
+
+
+def _settings(options: Options, world: World, workshop: Workshop) -> dict[str, str]:
+    """Return what a resumed run must agree with."""
+    return {
+        "subject": options.subject,
+        "selection": options.selection,
+        "full": str(options.full),
+        "recipe": world.laws.recipe,
+        "source": tree_hash(workshop.source.root, workshop.source.names)[:16],
+        "python": platform.python_version(),
+    }
+
+
+def _list(mutants: tuple[Mutant, ...], problems: tuple[Problem, ...], source: Source, around: Surroundings) -> ExitCode:
+    wrong = {problem.mutant_id: problem for problem in problems}
+    for mutant in mutants:
+        place = place_of(mutant, source.read)
+        told = wrong.get(mutant.id)
+        state = f"{told.outcome.value}: {told.message}" if told else f"killers {', '.join(mutant.entry.killers)}"
+        _say(around, f"{mutant.id}  {mutant.entry.kind.value}  {place.file}:{place.line}  {state}")
+    _say(around, f"{len(mutants)} mutants, {len(problems)} of them cannot be run")
+    return ExitCode.CATALOGUE if problems else ExitCode.PROVEN
+
+
+def _publish(report: MutationReport, code: ExitCode, place: RunFolder, around: Surroundings) -> None:
+    _say(around, summary(report, code))
+    _say(around, f"results: {place.path}")
+    if around.environment.get("GITHUB_ACTIONS") == "true":
+        for command in commands(report):
+            around.console.print(Text(command), soft_wrap=True)
+    step_summary = around.environment.get("GITHUB_STEP_SUMMARY")
+    if step_summary:
+        with Path(step_summary).open("a", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(job_summary(report, code))
+
+
+def _say(around: Surroundings, text: str) -> None:
+    for line in text.split("\n"):
+        around.console.print(Text(log_line(line)), soft_wrap=True, highlight=False)

@@ -1,0 +1,49 @@
+"""A report as text for a person: the unproven checks first, then what is no kill, then the probes and one closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.mutation.escape import log_line, one_line
+from harness.mutation.matrix import ExitCode, counts, not_asked, redundant
+from harness.records.outcome import MutantResult, MutationReport, Outcome
+
+
+def summary(report: MutationReport, code: ExitCode) -> str:
+    """Return the closing text of a run. Nothing in it can act on a terminal or a workflow's log."""
+    return "\n".join(log_line(line) for line in _lines(report, code))
+
+
+def result_line(result: MutantResult) -> str:
+    """Return one mutant in one line: outcome, id, place, and what there is to say."""
+    place = f"{result.place.file}:{result.place.line}"
+    parts = [f"{result.outcome.value:<12} {result.id}  ({place})"]
+    if result.outcome is not Outcome.KILLED:
+        parts.append(result.reason)
+    if result.also:
+        parts.append(f"also {', '.join(result.also)}")
+    return log_line(one_line("; ".join(part for part in parts if part)))
+
+
+def score(results: Iterable[MutantResult]) -> str:
+    """Return killed of all that could be killed."""
+    found = counts(results)
+    total = sum(found.values()) - found.get(Outcome.ACCEPTED, 0)
+    return f"{found.get(Outcome.KILLED, 0)} of {total} killed by their named checks"
+
+
+def _lines(report: MutationReport, code: ExitCode) -> list[str]:
+    lines = [f"unproven check: {check} (no killed mutant names it as its killer)" for check in report.unproven]
+    lines += [f"catalogue: {one_line(problem)}" for problem in report.problems]
+    lines += [f"baseline red: {one_line(told)}" for told in report.baseline]
+    lines += [result_line(result) for result in report.results if result.outcome is not Outcome.KILLED]
+    lines += [f"redundant: {', '.join(group)}: the same checks kill the same rows" for group in redundant(report.results)]
+    lines += [f"not tested: {name} ({one_line(why)})" for name, why in report.not_tested.items()]
+    lines += [f"probe {each.id}: {'holds' if each.holds else 'FAILS'}: {one_line(each.message)}" for each in report.probes]
+    gaps = len(not_asked(report.checks, report.results))
+    if gaps:
+        lines.append(f"{gaps} of {len(report.checks) * len(report.results)} cells of the matrix were not asked; --full asks them")
+    found = ", ".join(f"{count} {outcome.value}" for outcome, count in counts(report.results).items()) or "nothing ran"
+    checks = f"{len(report.unproven)} unproven checks" if report.whole else "a selection: no claim about other checks"
+    lines.append(f"{code.name} ({int(code)}): {score(report.results)}; {found}; {checks}; {report.seconds:.1f} s")
+    return lines

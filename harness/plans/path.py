@@ -1,0 +1,140 @@
+"""What the checks of path and counts ask: prompts by how lookup takes them, budgets around its rounds, sampled requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from harness.plans.build import Asked, Slice, ask
+from harness.plans.requests import completion, streamed
+from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
+from harness.plans.starts import DRAFT, LOOKUP, MAIN, PLAIN
+from harness.records.fixture import Fixture
+from harness.records.plan import Request, Start, Tier
+
+WHOLE_REPLY = 24  # tokens that a stream prescribes
+TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at some budget and between rounds at others
+LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
+GATE_BUDGETS = (2, 3, 5, 6, 11)
+DEEP_BUDGETS = (*range(1, WHOLE_REPLY), 40, 64)
+
+
+def _engaged_exactly(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    check = "engaged-exactly"
+    yield from ask(completion(fixture.of_role("hit")[0], 5, check), *MAIN)
+    yield from ask(_sampled(fixture, check), *MAIN)
+    if tier is not Tier.MUTATION:
+        yield from _on(_seed(fixture, check), *MAIN)
+    if tier is Tier.DEEP:
+        yield from _on(_whole_replies(fixture, check), *MAIN)
+
+
+def _abstained(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    check = "abstained"
+    yield from ask(_sampled(fixture, check), *MAIN)
+    if tier is Tier.MUTATION:
+        return
+    hit = fixture.of_role("hit")[0]
+    yield from ask(completion(hit, 12, check, temperature=1.0, top_k=1, seed=SEED), *MAIN)
+    yield from ask(streamed(hit, 12, check, temperature=TEMPERATURE, seed=SEED), *MAIN)
+    yield from ask(_without_temperature(completion(hit, 12, check, label="no-temperature", seed=SEED)), *MAIN)
+    if tier is Tier.DEEP:
+        for stream in fixture.streams:
+            yield from ask(completion(stream, WHOLE_REPLY, check, temperature=TEMPERATURE, seed=SEED + 1), *MAIN)
+
+
+def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    check = "drafts-made"
+    for stream in fixture.of_role("hit"):
+        yield from ask(completion(stream, WHOLE_REPLY, check, role="hit"), PLAIN, LOOKUP)
+    first, second = fixture.of_role("main")[:2]
+    yield from ask(completion(first, 5, check), PLAIN, DRAFT)
+    yield from ask(completion(second, 2, check), PLAIN, DRAFT)  # the rows that the first request left may be in its way
+    if tier is not Tier.MUTATION:
+        yield from _on(_seed(fixture, check), PLAIN, DRAFT)
+    if tier is Tier.DEEP:
+        yield from _on(_whole_replies(fixture, check), PLAIN, DRAFT)
+
+
+def _exact_counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    return _on(_walked(fixture, tier, "exact-counts"), PLAIN, LOOKUP)
+
+
+def _exact_drafts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    return _on(_walked(fixture, tier, "exact-drafts"), PLAIN, LOOKUP)
+
+
+def _accounting(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    check = "accounting"
+    for stream in (fixture.of_role("main")[0], fixture.of_role("hit")[0]):
+        yield from ask(completion(stream, 1, check), *MAIN)
+        yield from ask(completion(stream, WHOLE_REPLY, check), *MAIN)
+    yield from ask(_sampled(fixture, check), *MAIN)
+    if tier is not Tier.MUTATION:
+        yield from _on(_seed(fixture, check), *MAIN)
+    if tier is Tier.DEEP:
+        yield from _on(_walked(fixture, tier, check), *MAIN)
+
+
+def _hit_miss_decoy(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    for role in ("hit", "miss", "decoy"):
+        for stream in fixture.of_role(role):
+            yield from ask(completion(stream, WHOLE_REPLY, "hit-miss-decoy", role=role), PLAIN, LOOKUP)
+            if tier is Tier.DEEP:
+                yield from ask(completion(stream, 12, "hit-miss-decoy", role=role), PLAIN, LOOKUP)
+
+
+def _walked(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:
+    """Yield requests whose whole path under lookup an oracle knows from the reply."""
+    yield completion(fixture.of_role("main")[0], 1, check)
+    for role in LOOKUP_ROLES:
+        for stream in fixture.of_role(role):
+            yield completion(stream, WHOLE_REPLY, check)
+    if tier is Tier.MUTATION:
+        return
+    yield from _whole_replies(fixture, check)
+    yield from _seed(fixture, check)
+    yield _sampled(fixture, check)
+    for role in TURNS:
+        for stream in fixture.of_role(role):
+            for budget in GATE_BUDGETS:
+                yield completion(stream, budget, check)
+    if tier is Tier.DEEP:
+        for stream in fixture.streams:
+            for budget in DEEP_BUDGETS:
+                yield completion(stream, budget, check)
+
+
+def _whole_replies(fixture: Fixture, check: str) -> Iterable[Request]:
+    return (completion(stream, WHOLE_REPLY, check) for stream in fixture.streams)
+
+
+def _seed(fixture: Fixture, check: str) -> Iterable[Request]:
+    """Yield the seed plan's requests, read by this check too."""
+    return (msgspec.structs.replace(request, checks=(check,)) for request in seed_requests(fixture))
+
+
+def _sampled(fixture: Fixture, check: str) -> Request:
+    return completion(fixture.stream(PROMPTS[0]), max(BUDGETS), check, temperature=TEMPERATURE, seed=SEED)
+
+
+def _without_temperature(request: Request) -> Request:
+    """Return the request with no temperature in its body, which stands for 1.0: it samples."""
+    body = {name: value for name, value in (request.body or {}).items() if name != "temperature"}
+    return msgspec.structs.replace(request, body=body)
+
+
+def _on(requests: Iterable[Request], *starts: Start) -> Iterable[Asked]:
+    return (asked for request in requests for asked in ask(request, *starts))
+
+
+SLICES: dict[str, Slice] = {
+    "engaged-exactly": _engaged_exactly,
+    "abstained": _abstained,
+    "drafts-made": _drafts_made,
+    "exact-counts": _exact_counts,
+    "exact-drafts": _exact_drafts,
+    "accounting": _accounting,
+    "hit-miss-decoy": _hit_miss_decoy,
+}

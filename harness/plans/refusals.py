@@ -1,0 +1,184 @@
+"""What the law on refusals is asked: starts that must refuse by name, bodies that must get a 4xx, and probes between them.
+
+A refused start carries one request, with which one would notice that something listens after all: it must stay unanswered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from harness.plans.build import Asked, Slice, ask
+from harness.plans.requests import completion
+from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN
+from harness.records.fixture import Fixture
+from harness.records.plan import Request, Start, Tier
+
+CHECK = "refusals"
+BODY_LIMIT_BYTES = 1 << 20
+CONTEXT = 1024
+PROBE_DEADLINE_S = 5.0
+
+# A field and a value of it that must be refused by the field's name. The first few are one of each kind of rule.
+FEW_BAD_FIELDS: tuple[tuple[str, Any], ...] = (("max_tokens", 0), ("stop", ""), ("no_such_field", 1))
+BAD_FIELDS: tuple[tuple[str, Any], ...] = (
+    *FEW_BAD_FIELDS,
+    ("max_tokens", "five"),
+    ("max_tokens", 2.5),
+    ("prompt", ""),
+    ("prompt", []),
+    ("prompt", 5),
+    ("prompt", [1, -1]),
+    ("prompt", [1, 100_000]),
+    ("prompt", ["a"]),
+    ("temperature", "hot"),
+    ("temperature", -0.5),
+    ("top_p", 0),
+    ("top_p", 1.5),
+    ("top_k", 1.5),
+    ("seed", "x"),
+    ("stop", [""]),
+    ("stop", ["a", ""]),
+    ("stop", 5),
+    ("stop", [5]),
+    ("stop", list("abcdefghi")),  # nine
+    ("stream", "yes"),
+    ("ignore_eos", "no"),
+    ("return_token_ids", 1),
+    ("n", 2),
+    ("best_of", 2),
+    ("echo", True),
+    ("suffix", "x"),
+    ("tools", [{"type": "function"}]),
+)
+DEEP_BAD_FIELDS: tuple[tuple[str, Any], ...] = (
+    ("max_tokens", -1),
+    ("max_tokens", True),
+    ("max_tokens", [5]),
+    ("prompt", {"a": 1}),
+    ("prompt", [1, 2.5]),
+    ("prompt", [True]),
+    ("prompt", [[1, 2]]),
+    ("temperature", [0]),
+    ("temperature", True),
+    ("top_p", -1),
+    ("top_k", "x"),
+    ("seed", 1.5),
+    ("stop", [["a"]]),
+    ("stop", {"a": 1}),
+    ("stream", 1),
+    ("stream_options", {"include_usage": True}),  # of a request that is not streamed
+    ("return_spec", "yes"),
+    ("Max_tokens", 5),
+    ("", 1),
+)
+# Known to the dialect and not served yet: refused by name, never ignored. A row goes when its feature comes.
+UNSERVED_FIELDS: tuple[tuple[str, Any], ...] = (
+    ("logprobs", 1),
+    ("response_format", {"type": "json_object"}),
+    ("structured_outputs", {"regex": "a*"}),
+    ("presence_penalty", 0.5),
+    ("frequency_penalty", 0.5),
+    ("repetition_penalty", 1.1),
+    ("logit_bias", {"5": 1}),
+)
+FEW_BAD_TEXTS = ("{",)
+BAD_TEXTS = ("", "[]", "null", '"text"', '{"prompt": "a"', '{"prompt": "a", "max_tokens": NaN}', "\xff\xfe{}")
+
+
+def refusals(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
+    """Refused starts; on served ones a probe, then each bad body with the probe behind it."""
+    for start in _refused_starts(tier):
+        yield Asked(start, _never_served(start))
+    starts = {Tier.MUTATION: (PLAIN, LOOKUP), Tier.GATE: (PLAIN, LOOKUP), Tier.DEEP: MAIN}[tier]
+    probe = fixture.stream("hit-1")
+    yield from ask(_probe(completion(probe, 5, CHECK, role="alone", label="before-refused")), *starts)
+    asked = starts[1:]
+    for bad in _bad_requests(fixture, tier):
+        yield from ask(bad, *asked)
+        yield from ask(_probe(completion(probe, 5, CHECK, role="probe", label=f"after-{bad.id}")), *asked)
+
+
+def _refused_starts(tier: Tier) -> Iterator[Start]:
+    """Yield starts that must refuse, each with what its one line must name: place and value seen."""
+    yield _refused("two-drafters", "two-drafters", r"--spec-(lookup|draft)\b.*--spec-(lookup|draft)\b", pack="mixed", k=4)
+    if tier is Tier.MUTATION:
+        return
+    yield _refused("unknown-flag", "plain", r"--no-such-flag\b", flag="--no-such-flag")
+    yield _refused("fallback-alone", "plain", r"--spec-fallback\b", fallback_below=2.5)
+    yield _refused("pack-hidden", "draft", r"hidden_size\b.*\b512\b", pack="mixed+hidden=512")
+    yield _refused("model-truncated", "plain", r"model\.q4nx\b", model=f"{MODEL}+truncated")
+    if tier is Tier.DEEP:
+        yield from _more_refused_starts()
+
+
+def _more_refused_starts() -> Iterator[Start]:
+    yield _refused("pack-mask", "draft", r"mask_token_id\b.*\b288\b", pack="mixed+mask=288")
+    yield _refused("pack-tap", "draft", r"target_layer_ids\b.*\b9\b", pack="mixed+tap=9")
+    yield _refused("pack-block", "draft", r"block_size\b.*\b1\b", pack="mixed+block=1")
+    yield _refused("pack-no-taps", "draft", r"target_layer_ids\b", pack="mixed+notaps")
+    yield _refused("model-vocabulary", "plain", r"vocab_size\b.*\b320\b|\b320\b.*vocab_size\b", model=f"{MODEL}+vocab=320")
+    yield _refused("draft-k-above-block", "draft", r"--spec-draft-k\b.*\b8\b", pack="mixed", draft_k=8)
+    yield _refused("draft-k-zero", "draft", r"--spec-draft-k\b.*\b0\b", pack="mixed", draft_k=0)
+    yield _refused("draft-k-alone", "plain", r"--spec-draft-k\b", draft_k=3)
+    yield _refused("lookup-negative", "lookup", r"--spec-lookup\b.*-1\b", k=-1)
+    yield _refused("lookup-no-number", "lookup", r"--spec-lookup\b.*\bmany\b", k="many")
+    yield _refused("fallback-negative", "lookup", r"--spec-fallback\b.*-2\b", k=4, fallback_below=-2)
+    yield _refused("fallback-no-window", "lookup", r"--spec-fallback-window\b.*\b0\b", k=4, fallback_below=2, fallback_window=0)
+    yield _refused("fail-pass-zero", "plain", r"--fail-pass\b.*\b0\b", fail_pass=0)
+    yield _refused("device-on-host", "device-on-host", r"--device\b")
+
+
+def _refused(
+    name: str, arm: str, names: str, *, model: str = MODEL, pack: str | None = None, **parameters: str | int | float
+) -> Start:
+    return Start(
+        id=f"refused/{name}",
+        arm=arm,
+        model=model,
+        requests=(),
+        pack=pack,
+        parameters=parameters,
+        expect="refused",
+        refusal=names,
+    )
+
+
+def _never_served(start: Start) -> Request:
+    return Request(id=f"{start.id}/health", checks=(CHECK,), path="/health", method="GET", role="never-served")
+
+
+def _probe(request: Request) -> Request:
+    return msgspec.structs.replace(request, deadline_s=PROBE_DEADLINE_S)
+
+
+def _bad_requests(fixture: Fixture, tier: Tier) -> Iterator[Request]:
+    """Yield requests that must be refused, each with its status and the field that the answer must name."""
+    is_small = tier is Tier.MUTATION
+    deep = (*DEEP_BAD_FIELDS, *UNSERVED_FIELDS) if tier is Tier.DEEP else UNSERVED_FIELDS
+    body = completion(fixture.stream("main-1"), 4, CHECK).body
+    assert body is not None
+    for field, value in FEW_BAD_FIELDS if is_small else (*BAD_FIELDS, *deep):
+        yield _bad(f"{field}={_brief(value)}", field, body={**body, field: value})
+    for text in FEW_BAD_TEXTS if is_small else (*FEW_BAD_TEXTS, *BAD_TEXTS):
+        yield _bad(f"body={_brief(text)}", "", raw=text)
+    if is_small:
+        return
+    yield _bad("prompt-missing", "prompt", body={name: value for name, value in body.items() if name != "prompt"})
+    yield _bad("prompt-over-long", "prompt", body={**body, "prompt": [1] * CONTEXT})
+    large = json.dumps({**body, "prompt": "a" * BODY_LIMIT_BYTES})
+    yield _bad("body-too-large", "", raw=large, expect=413)
+
+
+def _bad(name: str, param: str, *, expect: int = 400, **how: Any) -> Request:
+    return Request(id=f"bad/{name}", checks=(CHECK,), role="refused", expect=expect, refusal=param, **how)
+
+
+def _brief(value: Any) -> str:
+    return json.dumps(value)
+
+
+SLICES: dict[str, Slice] = {CHECK: refusals}

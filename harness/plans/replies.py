@@ -1,0 +1,115 @@
+"""What the laws on whole replies are asked: the same reply on each arm, whatever drafts, and for every budget its prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from harness.plans.build import Asked, Slice, ask
+from harness.plans.cuts import end_starts
+from harness.plans.fallback import DEEP_RULES, GATE_RULES, fallback_start
+from harness.plans.requests import completion
+from harness.plans.seed import BUDGETS, SEED, TEMPERATURE, seed_plan
+from harness.plans.starts import DRAFT, LOOKUP, MAIN, PLAIN, draft, lookup
+from harness.plans.streams import end_token, joined, widest_rounds
+from harness.records.fixture import Fixture, Stream
+from harness.records.plan import Start, Tier
+
+LOOKUP_K = 4  # of the shared lookup start
+WIDEST_K = 15  # drafts of a pass that is full: one row less than the engine's width
+AROUND_K = (1, 2, 3, 4, 5, 6, 7, 8, 9)  # budgets about both drafters' K, 4 and 7
+PREFIX_BUDGETS = (1, 2, 4, 5, 7, 8, 23, 24)
+BEYOND = 40  # leaves the prescribed reply, and gives late rounds their full width
+OTHER_SEED = 8
+
+
+def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
+    """Prompts x budgets on the three main arms."""
+    check = "same-reply"
+    if tier is Tier.MUTATION:
+        for name in ("hit-1", "decoy-1"):
+            yield from ask(completion(fixture.stream(name), 24, check), *MAIN)
+        return
+    yield from seed_plan(fixture)
+    for stream in fixture.streams:
+        yield from ask(completion(stream, 24, check), *MAIN)
+    every = tuple(range(1, 25))
+    near = {stream.name: every if tier is Tier.DEEP else AROUND_K for stream in fixture.streams}
+    swept = fixture.streams if tier is Tier.DEEP else tuple(map(fixture.stream, ("main-1", "hit-1", "repeat-1")))
+    for stream in swept:
+        for budget in near[stream.name]:
+            yield from ask(completion(stream, budget, check), *MAIN)
+    for stream in swept if tier is Tier.DEEP else ():
+        yield from ask(completion(stream, BEYOND, check), *MAIN)
+
+
+def same_sampled_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
+    """A seeded request, another seed, a greedy one, and the first again after that traffic."""
+    check = "same-sampled-reply"
+    starts: tuple[Start, ...] = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
+    if tier is not Tier.MUTATION:
+        yield from seed_plan(fixture)
+    names = ("main-1", "main-2", "miss-1") if tier is Tier.DEEP else ("main-1",)
+    for stream in map(fixture.stream, names):
+        budget = max(BUDGETS)
+        first = completion(stream, budget, check, temperature=TEMPERATURE, seed=SEED)
+        other = completion(stream, budget, check, temperature=TEMPERATURE, seed=OTHER_SEED)
+        again = completion(stream, budget, check, label="again", temperature=TEMPERATURE, seed=SEED)
+        for request in (first, other, completion(stream, budget, check), again):
+            yield from ask(request, *starts)
+
+
+def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
+    """The same requests whatever drafts: each K, each pack, each fallback bar."""
+    check = "drafter-independence"
+    wide = widest_rounds(fixture.streams, WIDEST_K, BEYOND, 2)
+    requests = [completion(stream, BEYOND, check) for stream in wide]
+    if tier is Tier.MUTATION:
+        for request in requests:
+            yield from ask(request, PLAIN, lookup("k-15", WIDEST_K))
+        return
+    requests += [completion(fixture.stream(name), 24, check) for name in ("main-1", "repeat-1")]
+    requests.append(completion(joined("twice", (wide[0], wide[0])), 24, check))
+    for request in requests:
+        yield from ask(request, PLAIN, LOOKUP, DRAFT, *_other_drafters(fixture, tier))
+    rules = DEEP_RULES if tier is Tier.DEEP else GATE_RULES
+    for name in ("burst-1", "decoy-1", "hit-1"):
+        request = completion(fixture.stream(name), 24, check)
+        yield from ask(request, PLAIN, *(fallback_start(below, window) for below, window in rules))
+
+
+def budget_prefix(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
+    """One prompt at many budgets, and a reply with a natural end inside a block at budgets on both sides of it."""
+    check = "budget-prefix"
+    streams: Iterable[Stream] = (fixture.stream("repeat-1"),)
+    budgets: Iterable[int] = (2, 5, 8, 9, 24)
+    if tier is Tier.GATE:
+        streams, budgets = (fixture.stream("repeat-1"), fixture.stream("hit-1")), PREFIX_BUDGETS
+    elif tier is Tier.DEEP:
+        streams, budgets = fixture.streams, range(1, 25)
+    for stream in streams:
+        for budget in budgets:
+            yield from ask(completion(stream, budget, check), *MAIN)
+    if tier is not Tier.MUTATION:
+        ended = end_token(fixture, LOOKUP_K).prompts[LOOKUP_K]  # ends on the last draft of its first block
+        for budget in range(1, LOOKUP_K + 4):
+            yield from ask(completion(ended, budget, check), *end_starts(fixture))
+
+
+def _other_drafters(fixture: Fixture, tier: Tier) -> Iterator[Start]:
+    """Starts with other drafters than the main arms'."""
+    is_deep = tier is Tier.DEEP
+    for k in range(1, WIDEST_K + 1) if is_deep else (1, 2, 7, WIDEST_K):
+        if k != LOOKUP_K:
+            yield lookup(f"k-{k}", k)
+    for draft_k in range(1, fixture.block_sizes["mixed"] - 1) if is_deep else (3,):
+        yield draft(f"k-{draft_k}", draft_k=draft_k)
+    for pack in sorted(set(fixture.packs) - {"mixed"}) if is_deep else ():
+        yield draft(pack, pack=pack)
+
+
+SLICES: dict[str, Slice] = {
+    "same-reply": same_reply,
+    "same-sampled-reply": same_sampled_reply,
+    "budget-prefix": budget_prefix,
+    "drafter-independence": drafter_independence,
+}

@@ -1,0 +1,88 @@
+"""A judgement as text: the short table, and findings that a person can act on. Everything a subject said is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.records.finding import Finding, Judgement
+from harness.records.recording import Recording, Run
+
+MAX_VALUE = 160  # characters of a want or got that are shown
+
+
+def gate_table(run: Run, judgement: Judgement) -> str:
+    """Return the closing table: one line per start with requests, engaged, drafted, accepted, opens and seconds."""
+    rows: list[tuple[str, ...]] = [("start", "requests", "engaged", "drafted", "accepted", "opens", "seconds")]
+    rows += [_row(recording) for recording in run.recordings]
+    rows.append(_total(rows[1:], run.seconds))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
+    lines.insert(1, "-" * len(lines[0]))
+    examined = sum(count for result in judgement.results for count in result.examined.values())
+    lines.append("")
+    lines.append(
+        f"{judgement.verdict.value}: {len(judgement.results)} checks examined {examined} answers of {rows[-1][1]} requests, "
+        f"{len(judgement.findings)} findings; recipe {run.plan.recipe}"
+    )
+    lines += [f"not tested: {what} ({why})" for what, why in judgement.not_tested.items()]
+    return "\n".join(lines)
+
+
+def findings_text(findings: Sequence[Finding], most: int = 10) -> str:
+    """Return findings for a person: where, what, want, got, first differing index, and the command that repeats it."""
+    lines: list[str] = []
+    for finding in findings[:most]:
+        place = f"{finding.start}: {finding.request}" if finding.request else finding.start or "the run"
+        lines.append(f"{finding.check} [{finding.verdict.value}] at {printable(place)}")
+        lines.append(f"  {printable(finding.message)}")
+        if finding.first_difference is not None:
+            lines.append(f"  first difference at index {finding.first_difference}")
+        if finding.want is not None or finding.got is not None:
+            lines.append(f"  want {printable(_around(finding.want, finding.first_difference))}")
+            lines.append(f"  got  {printable(_around(finding.got, finding.first_difference))}")
+        if finding.repeat:
+            lines.append(f"  repeat: {finding.repeat}")
+    if len(findings) > most:
+        lines.append(f"and {len(findings) - most} more findings")
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return text in which every character that a terminal could act on is escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+def _around(value: Any, index: int | None) -> str:
+    """Show a value, cut to the neighbourhood of the first difference where it is long."""
+    if index is not None and isinstance(value, list | tuple | str) and len(value) > 24:
+        begin = max(0, index - 4)
+        return f"[{begin}:] {value[begin : begin + 16]!r} of {len(value)}"
+    shown = repr(value)
+    return shown if len(shown) <= MAX_VALUE else f"{shown[:MAX_VALUE]}... ({len(shown)} characters)"
+
+
+def _row(recording: Recording) -> tuple[str, ...]:
+    counts = [answer.counts for answer in recording.answers if answer.counts is not None]
+    return (
+        recording.start.id,
+        str(len(recording.answers)),
+        str(sum(one.path == "spec" for one in counts)),
+        str(sum(one.drafted for one in counts)),
+        str(sum(one.accepted for one in counts)),
+        str(len(recording.trace.events)) if recording.trace.traced else "not traced",
+        f"{recording.seconds:.2f}",
+    )
+
+
+def _total(rows: Sequence[tuple[str, ...]], seconds: float) -> tuple[str, ...]:
+    sums = [sum(int(row[column]) for row in rows) for column in range(1, 5)]
+    opens = "not traced" if any(row[5] == "not traced" for row in rows) else str(sum(int(row[5]) for row in rows))
+    return (f"{len(rows)} starts", *(str(total) for total in sums), opens, f"{seconds:.2f}")
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell.ljust(width) if column == 0 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]

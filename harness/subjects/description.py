@@ -1,0 +1,356 @@
+"""How an engine is described: launch lines, environment, ready line, dialect, where counts come from, what it declares.
+
+A description is a TOML file, read strictly: an unknown key, an unknown placeholder or a pattern that does not compile is
+an error that names file and key. It starts nothing, and it does not know what an answer means.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import string
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from harness.errors import FileFormatError
+from harness.records.files import read_toml
+from harness.records.recording import ArmFacts, Declared
+
+BUILT_IN = frozenset({"python", "model", "pack", "port", "scratch", "device"})  # placeholders that the launcher fills
+NonNegative = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Dialect(enum.StrEnum):
+    """The shape of requests and answers."""
+
+    OPENAI = "openai"  # completions and chat completions, with vLLM's additions
+
+
+class LogStreams(enum.StrEnum):
+    """Which of the subject's outputs are its log."""
+
+    STDERR = "stderr"
+    BOTH = "both"
+
+
+class Behaviour(enum.StrEnum):
+    """What an arm does with a request that carries one capability."""
+
+    ENGAGED = "engaged"  # served, speculatively
+    ABSTAINS = "abstains"  # served by plain decoding
+    REFUSES = "4xx"
+    UNSUPPORTED = "unsupported"  # the surface has no such field
+
+
+class Capability(enum.StrEnum):
+    """What a request may ask beyond a greedy text completion."""
+
+    STOP = "stop"
+    TEMPERATURE = "temperature"
+    SEED = "seed"
+    LOGPROBS = "logprobs"
+    GRAMMAR = "grammar"
+    PENALTIES = "penalties"
+    LOGIT_BIAS = "logit_bias"
+    IGNORE_EOS = "ignore_eos"
+    IDS_IN = "ids_in"
+    IDS_OUT = "ids_out"
+    OVER_LONG_PROMPT = "over_long_prompt"
+    STREAM = "stream"
+
+
+class AcceptedAtStop(enum.StrEnum):
+    """What `accepted` holds when a stop falls inside a block."""
+
+    TRIMMED = "trimmed"  # delivered drafts only
+    WITH_MATCHES = "with-matches"  # matches behind the stop too
+
+
+class DraftedMeans(enum.StrEnum):
+    """What `drafted` counts."""
+
+    PROPOSED = "proposed"
+    WIDTH_TIMES_ROUNDS = "width-times-rounds"
+    PADDED = "padded"
+    GRAMMAR_VALID = "grammar-valid"
+
+
+class NoDraft(enum.StrEnum):
+    """How the counts look when nothing was drafted."""
+
+    ZEROS = "zeros"
+    ABSENT = "absent"
+    NO_LINE = "no-line"
+
+
+class BudgetCap(enum.StrEnum):
+    """How the remaining budget bounds a draft."""
+
+    REMAINING = "remaining"
+    REMAINING_MINUS_1 = "remaining-minus-1"
+
+
+class FirstToken(enum.StrEnum):
+    """Where the first token of a reply is counted."""
+
+    INSIDE = "inside"  # it opens the first round
+    OUTSIDE = "outside"  # it comes from prefill, before any round
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file: its keys are exactly these."""
+
+
+class Launch(Strict, frozen=True):
+    """The command line that all arms share. Options appear only when the start gives their parameter."""
+
+    command: tuple[str, ...]
+    options: dict[str, tuple[str, ...]] = {}
+    hands_over_socket: bool = False  # it takes a listening socket as descriptor 3 (LISTEN_FDS, LISTEN_PID)
+
+
+class Arm(Strict, frozen=True):
+    """One way of starting the subject, and what is known of it."""
+
+    flags: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...]] = {}
+    drafter: str = "none"
+    oracle: str = ""
+    expect: str = "engaged"
+    device: str = ""  # a device node that this arm opens; made for the subject alone
+
+
+class Environment(Strict, frozen=True):
+    """The subject's whole environment: these names as they stand in ours, then these values."""
+
+    allow: tuple[str, ...] = ()  # passed where they are set
+    values: dict[str, str] = {}
+
+
+class Source(Strict, frozen=True):
+    """The tree that a mutant may edit. `root` is relative to the description's file."""
+
+    root: str
+    packages: tuple[str, ...]
+
+
+class Warm(Strict, frozen=True):
+    """How a warm parent makes it: the module to run as `python -m` would, and what to import beforehand."""
+
+    module: str
+    preload: tuple[str, ...] = ()
+
+
+class Ready(Strict, frozen=True):
+    """How it says that it serves: a log line with a group `port`, then a path that answers 200."""
+
+    line: str
+    probe: str
+    timeout_s: Seconds = 20.0
+    log: LogStreams = LogStreams.STDERR
+
+
+class Speech(Strict, frozen=True):
+    """Endpoints and field names of the dialect. An empty field name: the surface has no such field."""
+
+    name: Dialect = Dialect.OPENAI
+    completions: str = "/v1/completions"
+    chat: str = "/v1/chat/completions"
+    ids_field: str = "token_ids"  # of a choice
+    stop_reason_field: str = "stop_reason"  # of a choice
+    cached_field: str = "cached_tokens"  # of usage.prompt_tokens_details
+
+
+class CountsSource(Strict, frozen=True):
+    """Where a subject says which path a request took. An empty name: it does not say it there."""
+
+    line_prefix: str = ""  # a log line "<prefix> id=... key=value ..."
+    usage_field: str = ""  # an object under `usage`
+    rounds_field: str = ""  # in that object: a list of [drafted ids, accepted]
+    wait_s: Seconds = 0.2  # bound for a line that should be there already
+    cancelled_wait_s: Seconds = 5.0  # bound for the line of a request whose client left
+
+
+class Accounting(Strict, frozen=True):
+    """The accounting variant: what each count means on this subject."""
+
+    accepted_at_stop: AcceptedAtStop
+    drafted: DraftedMeans
+    no_draft: NoDraft
+    budget_cap: BudgetCap
+    first_token: FirstToken
+
+
+class Tracing(Strict, frozen=True):
+    """What the tracer watches: shell patterns over absolute paths."""
+
+    watched_paths: tuple[str, ...] = Declared({}).watched_paths
+
+
+class Limits(Strict, frozen=True):
+    """Sizes that judging needs."""
+
+    vocab_bound: NonNegative = 256  # of the default fixture; ids from here on may never be chosen
+    width: NonNegative = 16  # rows of one verify pass
+
+
+class KnownFault(Strict, frozen=True):
+    """A fault that the subject has today; the gate fails once it is gone."""
+
+    id: str
+    title: str
+    link: str
+    check: str  # the check whose finding it is
+    arms: tuple[str, ...]
+
+
+class Description(Strict, frozen=True):
+    """One engine. `path` is the file that it was read from; relative paths are resolved against its folder."""
+
+    name: str
+    family: str
+    launch: Launch
+    arms: dict[str, Arm]
+    ready: Ready
+    accounting: Accounting
+    environment: Environment = Environment()
+    source: Source | None = None
+    warm: Warm | None = None
+    dialect: Speech = Speech()
+    counts: CountsSource = CountsSource()
+    tracing: Tracing = Tracing()
+    limits: Limits = Limits()
+    capabilities: dict[str, dict[Capability, Behaviour]] = {}  # by drafter
+    known_faults: tuple[KnownFault, ...] = ()
+    parallel_arms: bool = True  # False: a process-wide lock lets only one arm live at a time
+    path: str = ""
+
+    @property
+    def source_root(self) -> Path | None:
+        """The absolute root of the tree that a mutant may edit; None where there is no source."""
+        return None if self.source is None else (Path(self.path).parent / self.source.root).resolve()
+
+    @property
+    def watched_paths(self) -> tuple[str, ...]:
+        """Shell patterns of the paths that the tracer watches."""
+        return self.tracing.watched_paths
+
+    def declared(self) -> Declared:
+        """Return the part that judging needs, as it travels with recordings."""
+        return Declared(
+            arms={name: ArmFacts(arm.drafter, arm.oracle, arm.expect) for name, arm in self.arms.items()},
+            vocab_bound=self.limits.vocab_bound,
+            width=self.limits.width,
+            reports_rounds=bool(self.counts.rounds_field),
+            returns_ids=bool(self.dialect.ids_field),
+            watched_paths=self.watched_paths,
+        )
+
+
+def bundled_names() -> tuple[str, ...]:
+    """Return the names of the descriptions that come with the tool, sorted."""
+    return tuple(sorted(path.stem for path in _bundled_folder().glob("*.toml")))
+
+
+def load_description(name_or_path: str | Path) -> Description:
+    """Read a description by its bundled name ("forward-serve") or from a .toml file.
+
+    Raises FileFormatError naming file and key.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        if str(name_or_path) not in bundled_names():
+            known = ", ".join(bundled_names())
+            raise FileFormatError(f"{name_or_path}: no such subject; use one of {known}, or the path of a .toml file")
+        path = _bundled_folder() / f"{name_or_path}.toml"
+    path = path.absolute()
+    description = msgspec.structs.replace(read_toml(path, Description), path=str(path))
+    _check(description)
+    return description
+
+
+def placeholders(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the placeholder names in these words, in order, each once. Raises ValueError on a malformed one."""
+    found: dict[str, None] = {}
+    for word in words:
+        for _, name, spec, conversion in string.Formatter().parse(word):
+            if name is None:
+                continue
+            if not name.isidentifier() or spec or conversion:
+                raise ValueError(f"{word!r}: a placeholder is {{name}} and nothing else")
+            found[name] = None
+    return tuple(found)
+
+
+def _bundled_folder() -> Path:
+    return Path(__file__).parent / "descriptions"
+
+
+def _check(description: Description) -> None:
+    _check_ready(description)
+    _check_words(description, "launch.command", description.launch.command, extra=())
+    _check_options(description, "launch.options", description.launch.options)
+    for name, arm in description.arms.items():
+        _check_words(description, f"arms.{name}.flags", arm.flags, extra=None)
+        _check_options(description, f"arms.{name}.options", arm.options)
+        if arm.expect not in ("engaged", "not-engaged"):
+            raise _error(description, f"arms.{name}.expect", arm.expect, "is engaged or not-engaged")
+        if arm.device and not arm.device.startswith("/dev/"):
+            raise _error(description, f"arms.{name}.device", arm.device, "must lie under /dev/")
+    drafters = {arm.drafter for arm in description.arms.values()}
+    for drafter in description.capabilities:
+        if drafter not in drafters:
+            raise _error(description, f"capabilities.{drafter}", drafter, f"is no arm's drafter; use {sorted(drafters)}")
+    for fault in description.known_faults:
+        for arm_name in fault.arms:
+            if arm_name not in description.arms:
+                raise _error(description, f"known_faults.{fault.id}.arms", arm_name, "is no arm of this description")
+    _check_warm(description)
+
+
+def _check_ready(description: Description) -> None:
+    try:
+        pattern = re.compile(description.ready.line)
+    except re.error as error:
+        raise _error(description, "ready.line", description.ready.line, f"is no regular expression ({error})") from error
+    if "port" not in pattern.groupindex:
+        raise _error(description, "ready.line", description.ready.line, r"needs a group (?P<port>\d+)")
+
+
+def _check_warm(description: Description) -> None:
+    if description.warm is None:
+        return
+    start = ("{python}", "-m", description.warm.module)
+    if description.launch.command[:3] != start:
+        rule = f"must begin with {list(start)}, so that a warm start is the same command"
+        raise _error(description, "launch.command", description.launch.command[:3], rule)
+    packages = () if description.source is None else description.source.packages
+    for module in description.warm.preload:
+        if module.partition(".")[0] in (*packages, description.warm.module.partition(".")[0]):
+            raise _error(description, "warm.preload", module, "belongs to the subject, which a warm parent never imports")
+
+
+def _check_options(description: Description, key: str, options: dict[str, tuple[str, ...]]) -> None:
+    for parameter, words in options.items():
+        if parameter in BUILT_IN:
+            raise _error(description, key, parameter, f"is filled by the launcher ({', '.join(sorted(BUILT_IN))})")
+        _check_words(description, f"{key}.{parameter}", words, extra=(parameter,))
+
+
+def _check_words(description: Description, key: str, words: tuple[str, ...], extra: tuple[str, ...] | None) -> None:
+    """Check placeholders; `extra` are the parameters allowed beside the launcher's own, None = any."""
+    try:
+        names = placeholders(words)
+    except ValueError as error:
+        raise _error(description, key, words, str(error)) from error
+    for name in names:
+        if extra is not None and name not in BUILT_IN and name not in extra:
+            allowed = ", ".join(sorted(BUILT_IN | set(extra)))
+            raise _error(description, key, "{" + name + "}", f"is an unknown placeholder; use one of {allowed}")
+
+
+def _error(description: Description, key: str, seen: object, rule: str) -> FileFormatError:
+    return FileFormatError(f"{description.path}: {key}: {seen!r} {rule}")

@@ -1,0 +1,103 @@
+"""A pack's tensors: exactly the expected ones, widened without a changed bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forward_serve.decoding.dflash import open_pack
+from forward_serve.errors import Refusal
+
+QUERIES = "layers.1.self_attn.q_proj.weight"
+
+
+def drop(name: str) -> Callable[[Any], None]:
+    return lambda tensors: tensors.pop(name)
+
+
+def add(name: str, value: np.ndarray) -> Callable[[Any], None]:
+    return lambda tensors: tensors.update({name: value})
+
+
+def poison(value: float) -> Callable[[Any], None]:
+    def edit(tensors: Any) -> None:
+        tensors[QUERIES][3, 4] = value
+
+    return edit
+
+
+BAD: list[tuple[Callable[[Any], None], str]] = [
+    (drop("fc.weight"), r"fc.weight is missing, shape \[16, 48\] expected"),
+    (drop(QUERIES), rf"{QUERIES} is missing, shape \[24, 16\] expected"),
+    (add("mask_embedding", np.zeros(16, np.float32)), "mask_embedding is not a tensor of such a pack"),
+    (add("layers.2.mlp.up_proj.weight", np.zeros((20, 16), np.float32)), "layers.2.mlp.up_proj.weight is not a tensor"),
+    (add("model.norm.weight", np.zeros(16, np.float32)), "model.norm.weight is not a tensor"),
+    (add(QUERIES, np.zeros((16, 24), np.float32)), rf"{QUERIES} has shape \[16, 24\], config.json makes it \[24, 16\]"),
+    (add(QUERIES, np.zeros((24, 16))), f"{QUERIES} has dtype F64, a pack stores BF16"),
+    (poison(np.nan), f"{QUERIES} holds a value that is not finite"),
+    (poison(-np.inf), f"{QUERIES} holds a value that is not finite"),
+]
+
+
+@pytest.mark.parametrize(("edit", "message"), BAD, ids=[message for _, message in BAD])
+def test_refused_by_file_and_tensor(write_pack: Any, edit: Callable[[Any], None], message: str) -> None:
+    directory, _, _ = write_pack(edit=edit)
+    with pytest.raises(Refusal, match=rf"{directory / 'model.safetensors'}: {message}.*; \w+"):
+        open_pack(directory)
+
+
+@pytest.mark.parametrize("num_bytes", [0, 7, 100, -1])
+def test_file_that_was_cut_short_is_refused(write_pack: Any, num_bytes: int) -> None:
+    directory, _, _ = write_pack()
+    path = directory / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:num_bytes])
+    with pytest.raises(Refusal, match="is not a whole safetensors file"):
+        open_pack(directory)
+
+
+def test_directory_without_tensors_is_refused(write_pack: Any) -> None:
+    directory, _, _ = write_pack()
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(Refusal, match=r"model\.safetensors: cannot be read"):
+        open_pack(directory)
+
+
+def test_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match=r"config\.json: cannot be read"):
+        open_pack(tmp_path / "nowhere")
+
+
+def test_pack_of_another_width_than_its_config_says_is_refused(write_pack: Any) -> None:
+    directory, _, _ = write_pack({"intermediate_size": 24}, edit=lambda _tensors: None)
+    with pytest.raises(Refusal, match=r"mlp.*_proj.weight has shape \[.*20.*\], config.json makes it \[.*24.*\]"):
+        open_pack(directory)
+
+
+def test_weights_are_widened_without_a_changed_bit(write_pack: Any) -> None:
+    directory, _, tensors = write_pack()
+    pack = open_pack(directory)
+    layer = pack.layers[1]
+
+    def stored(*names: str) -> np.ndarray:
+        return np.concatenate([tensors[f"layers.1.{name}.weight"] for name in names])
+
+    assert np.array_equal(layer.qkv.T, stored("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
+    assert np.array_equal(layer.gate_up.T, stored("mlp.gate_proj", "mlp.up_proj"))
+    assert np.array_equal(layer.output.T, stored("self_attn.o_proj"))
+    assert np.array_equal(layer.down.T, stored("mlp.down_proj"))
+    assert np.array_equal(layer.mlp_norm, stored("post_attention_layernorm"))
+    assert np.array_equal(pack.fc.T, tensors["fc.weight"])
+    assert {pack.fc.dtype, layer.qkv.dtype, layer.key_norm.dtype} == {np.dtype(np.float32)}
+
+
+def test_each_file_is_opened_once(write_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, _, _ = write_pack()
+    opened = []
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path.name) or real(path))  # type: ignore[func-returns-value]
+    open_pack(directory)
+    assert opened == ["config.json", "model.safetensors"]

@@ -1,0 +1,85 @@
+"""From flags to a served model, on the golden container."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forward_serve.errors import Refusal
+from forward_serve.serving.fault import PassFault
+from forward_serve.serving.flags import parse_flags
+from forward_serve.serving.startup import Loaded, load
+from tests.forward_serve.serving.golden import unpack_container, write_pack
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """The golden container."""
+    return unpack_container(tmp_path / "tiny")
+
+
+def loaded(tiny: Path, *arguments: str) -> Loaded:
+    return load(parse_flags(["-m", str(tiny), *arguments]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        ([], "backend=host drafter=none k=0 width=16 alias=tiny"),
+        (["--spec-lookup", "0"], "backend=host drafter=none k=0 width=16 alias=tiny"),
+        (["--spec-lookup", "4", "--alias", "x"], "backend=host drafter=lookup k=4 width=16 alias=x"),
+        (["--spec-lookup", "15"], "backend=host drafter=lookup k=15 width=16 alias=tiny"),
+        (["--spec-lookup", "40"], "backend=host drafter=lookup k=15 capped-from=40 width=16 alias=tiny"),
+        (["--fail-pass", "7"], "backend=host drafter=none k=0 width=16 alias=tiny fail-pass=7"),
+    ],
+    ids=" ".join,
+)
+def test_the_ready_line_names_drafter_k_width_and_alias(tiny: Path, arguments: list[str], facts: str) -> None:
+    assert loaded(tiny, *arguments).ready_facts == facts
+
+
+@pytest.mark.parametrize(
+    ("block_size", "arguments", "k"),
+    [(6, [], "k=5"), (6, ["--spec-draft-k", "5"], "k=5"), (6, ["--spec-draft-k", "2"], "k=2"), (2, [], "k=1")]
+    + [(17, [], "k=15 capped-from=16"), (17, ["--spec-draft-k", "16"], "k=15 capped-from=16")],
+)
+def test_a_packs_k_is_its_block_but_one_unless_less_is_asked_for(
+    tiny: Path, tmp_path: Path, block_size: int, arguments: list[str], k: str
+) -> None:
+    pack = write_pack(tmp_path / "pack", seed=10, block_size=block_size)
+    got = loaded(tiny, "--spec-draft", str(pack), *arguments)
+    assert got.ready_facts == f"backend=host drafter=dflash {k} width=16 alias=tiny"
+    assert f"k={got.served.k}" == k.split()[0]
+
+
+def test_more_drafts_than_a_block_holds_are_refused(tiny: Path, tmp_path: Path) -> None:
+    pack = write_pack(tmp_path / "pack", seed=10, block_size=6)
+    with pytest.raises(Refusal, match=r"--spec-draft-k=6: a block of 6 slots drafts 5 .*; ask for 5 or less"):
+        loaded(tiny, "--spec-draft", str(pack), "--spec-draft-k", "6")
+
+
+def test_a_pack_for_another_target_is_refused(tiny: Path, tmp_path: Path) -> None:
+    pack = write_pack(tmp_path / "pack", seed=10, num_target_layers=9)
+    with pytest.raises(Refusal, match="num_target_layers=9"):
+        loaded(tiny, "--spec-draft", str(pack))
+
+
+def test_the_warm_up_leaves_no_position_and_no_taps_and_comes_before_the_fault(tiny: Path, tmp_path: Path) -> None:
+    pack = write_pack(tmp_path / "pack", seed=10)
+    base = loaded(tiny, "--spec-draft", str(pack), "--fail-pass", "1").served.base
+    assert base.num_positions == 0
+    assert len(base.tap_sink) == 0  # type: ignore[attr-defined]
+    assert isinstance(base.pass_hook, PassFault)  # type: ignore[attr-defined]
+
+
+def test_facts_are_the_containers(tiny: Path) -> None:
+    facts = loaded(tiny).facts
+    assert (facts.vocab_bound, facts.context_length) == (256, 1024)
+    assert facts.encode("Hello") == [39, 68, 75, 75, 78]
+
+
+def test_the_alias_of_an_odd_directory_is_one_word(tmp_path: Path) -> None:
+    directory = unpack_container(tmp_path / "my model é")
+    assert re.fullmatch("[!-~]+", loaded(directory).facts.alias)

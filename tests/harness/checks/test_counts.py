@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.checks.counts import traced_last
+from harness.records.finding import Verdict
+from harness.records.plan import Tier
+from harness.records.recording import Answer, Round, Run
+from tests.harness.checks.families import blind, findings, places, plan_of, result, run_of
+from tests.harness.checks.ideal import Fault, Script, altered, answer_plan, fixture
+
+CHECKS = ("exact-counts", "exact-drafts", "accounting")
+EXACT = CHECKS[:2]
+BOTH_SEE = (
+    Fault.NOTHING_DRAFTED,
+    Fault.STALE_STREAM,
+    Fault.NO_COMMIT_AFTER_PLAIN,
+    Fault.EARLIEST,
+    Fault.REJECTED_INDEXED,
+    Fault.FIRST_UNSEEN,
+    Fault.CAPPED_LOW,
+)
+
+
+def answer_of(run: Run, start_id: str, request_id: str) -> Answer:
+    (recording,) = (one for one in run.recordings if one.start.id == start_id)
+    answer = recording.answer(request_id)
+    assert answer is not None
+    return answer
+
+
+def only(check_id: str, *request_ids: str) -> Run:
+    """Return the check's mutation plan, cut down to these requests, answered."""
+    plan = plan_of(check_id)
+    starts = tuple(
+        msgspec.structs.replace(start, requests=tuple(r for r in start.requests if r.id in request_ids)) for start in plan.starts
+    )
+    return answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+@pytest.mark.parametrize("check_id", CHECKS)
+def test_a_right_engine_counts_as_the_oracle_does(check_id: str, tier: Tier) -> None:
+    got = result(check_id, run_of(check_id, tier=tier))
+    assert got.findings == ()
+    assert set(got.examined) >= {"plain", "lookup"}
+
+
+@pytest.mark.parametrize("check_id", CHECKS)
+def test_a_run_whose_answers_never_came_is_no_pass(check_id: str) -> None:
+    run = msgspec.structs.replace(run_of(check_id), recordings=())
+    assert {one.start for one in findings(check_id, run)} >= {"lookup"}
+
+
+@pytest.mark.parametrize("check_id", EXACT)
+@pytest.mark.parametrize("fault", BOTH_SEE, ids=lambda fault: fault.name)
+def test_a_fault_of_the_loop_or_of_the_head_shows_in_counts_and_in_drafts(check_id: str, fault: Fault) -> None:
+    got = findings(check_id, run_of(check_id, fault, arms=["lookup"]))
+    assert {start for start, _ in places(got)} == {"lookup"}
+    assert {one.verdict for one in got} == {Verdict.WRONG_PATH}
+
+
+def test_2_grams_before_3_grams_show_in_the_drafts_of_the_mutation_slice() -> None:
+    got = findings("exact-drafts", run_of("exact-drafts", Fault.SHORT_FIRST))
+    assert {start for start, _ in places(got)} == {"lookup"}
+
+
+# exact-counts
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.CONSTANT_DRAFTED, Fault.DRAFTED_IS_WIDTH, Fault.CONSUME_LAST], ids=lambda fault: fault.name
+)
+def test_counts_that_were_made_up_differ_from_the_oracles(fault: Fault) -> None:
+    assert findings("exact-counts", run_of("exact-counts", fault, arms=["lookup"]))
+
+
+@pytest.mark.parametrize("arm", ["plain", "lookup"])
+def test_one_pass_too_many_is_a_finding_on_each_arm(arm: str) -> None:
+    got = findings("exact-counts", run_of("exact-counts", Fault.CONSUME_LAST, arms=[arm]))
+    assert (arm, "main-1/1") in places(got)
+    (first,) = (one for one in got if one.request == "main-1/1")
+    assert (first.message, first.want, first.got) == ("plain: not the oracle's counts", {"plain": 0}, {"plain": 1})
+
+
+@pytest.mark.parametrize("field", ["rounds", "drafted", "accepted", "plain", "tokens", "cached"])
+def test_a_count_off_by_one_is_named_with_both_values(field: str) -> None:
+    clean = run_of("exact-counts")
+    value = getattr(answer_of(clean, "lookup", "hit-1/24").counts, field)
+    (got,) = findings("exact-counts", altered(clean, "lookup", "hit-1/24", counts={field: value + 1}))
+    assert (got.start, got.request) == ("lookup", "hit-1/24")
+    assert (got.message, got.want, got.got) == (f"{field}: not the oracle's counts", {field: value}, {field: value + 1})
+
+
+@pytest.mark.parametrize(("field", "value"), [("fallback", 3), ("reason", "no-match"), ("path", "plain"), ("drafter", "none")])
+def test_a_word_of_the_line_that_is_not_the_oracles_is_a_finding(field: str, value: Any) -> None:
+    (got,) = findings("exact-counts", altered(run_of("exact-counts"), "lookup", "hit-1/24", counts={field: value}))
+    assert got.got == {field: value}
+
+
+def test_counts_are_predicted_from_the_plain_reply_and_not_from_the_reply_that_is_judged() -> None:
+    clean = run_of("exact-counts")
+    other = answer_of(clean, "lookup", "decoy-1/24")
+    shifted = altered(clean, "lookup", "hit-1/24", reply=other.reply, counts=other.counts, rounds=other.rounds)
+    assert places(findings("exact-counts", shifted)) == [("lookup", "hit-1/24")]
+
+
+@pytest.mark.parametrize("check_id", EXACT)
+def test_an_exact_check_is_blind_where_no_request_makes_a_round(check_id: str) -> None:
+    assert blind(findings(check_id, only(check_id, "miss-1/24", "main-1/1"))) == [
+        "no request of the plan must make a round: nothing was counted"
+    ]
+
+
+@pytest.mark.parametrize("check_id", EXACT)
+def test_a_draft_arm_is_not_held_against_counts_that_no_oracle_knows(check_id: str) -> None:
+    run = run_of("drafts-made", Fault.CAPPED_LOW, tier=Tier.GATE, arms=["draft"])
+    got = result(check_id, run)
+    assert [one for one in got.findings if one.request] == []
+    assert got.examined["draft"] == 1  # the sampled one, whose plain path needs no oracle
+
+
+# exact-drafts
+
+
+def test_a_wrong_id_in_the_second_round_is_named_by_its_round() -> None:
+    clean = run_of("exact-drafts")
+    rounds = answer_of(clean, "lookup", "hit-1/24").rounds
+    assert rounds is not None
+    wrong = Round((rounds[1].drafted_ids[0] + 1, *rounds[1].drafted_ids[1:]), rounds[1].num_accepted)
+    (got,) = findings("exact-drafts", altered(clean, "lookup", "hit-1/24", rounds=(rounds[0], wrong, *rounds[2:])))
+    assert (got.start, got.request, got.first_difference) == ("lookup", "hit-1/24", 1)
+    assert got.message == "round 1 differs from the oracle's (drafted ids, accepted)"
+    assert got.want[1] == [list(rounds[1].drafted_ids), rounds[1].num_accepted]
+
+
+def test_a_missing_last_round_is_a_difference_and_not_the_end_of_the_comparison() -> None:
+    clean = run_of("exact-drafts")
+    rounds = answer_of(clean, "lookup", "hit-1/24").rounds
+    assert rounds is not None
+    (got,) = findings("exact-drafts", altered(clean, "lookup", "hit-1/24", rounds=rounds[:-1]))
+    assert got.first_difference == len(rounds) - 1
+
+
+def test_rounds_in_another_order_are_a_difference() -> None:
+    clean = run_of("exact-drafts")
+    rounds = answer_of(clean, "lookup", "hit-1/24").rounds
+    assert rounds is not None
+    swapped = (rounds[1], rounds[0], *rounds[2:])
+    (got,) = findings("exact-drafts", altered(clean, "lookup", "hit-1/24", rounds=swapped))
+    assert got.first_difference == 0
+
+
+def test_an_answer_without_its_list_of_rounds_is_a_finding() -> None:
+    (got,) = findings("exact-drafts", altered(run_of("exact-drafts"), "lookup", "hit-1/24", rounds=None))
+    assert got.message == "the answer holds no list of its rounds"
+
+
+# accounting
+
+
+@pytest.mark.parametrize("fault", [Fault.CONSTANT_DRAFTED, Fault.DRAFTED_IS_WIDTH], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("arm", ["lookup", "draft"])
+def test_drafted_counts_that_were_made_up_break_the_sum_over_the_rounds(fault: Fault, arm: str) -> None:
+    got = findings("accounting", run_of("accounting", fault, arms=[arm]))
+    assert (arm, "hit-1/24") in places(got)
+    assert {one.message for one in got} == {"drafted beside the sum over per_round differs"}
+
+
+@pytest.mark.parametrize("arm", ["plain", "lookup", "draft"])
+def test_one_pass_too_many_after_the_budget_breaks_the_sum_on_each_arm(arm: str) -> None:
+    got = findings("accounting", run_of("accounting", Fault.CONSUME_LAST, arms=[arm]))
+    assert {(arm, "main-1/1"), (arm, "hit-1/1")} <= set(places(got))
+    (first,) = (one for one in got if one.request == "main-1/1")
+    assert (first.want, first.got) == ("tokens=2", "tokens=1")
+    assert first.message == "tokens is not rounds + plain + accepted + last (rounds=0 plain=1 accepted=0 last=1)"
+
+
+def test_a_pack_round_that_only_ran_the_token_that_spent_the_budget_breaks_the_sum() -> None:
+    clean = run_of("accounting")
+    run = altered(clean, "draft", "main-1/1", counts={"rounds": 1, "drafted": 1}, rounds=(Round((5,), 0),))
+    got = [one.message for one in findings("accounting", run)]
+    assert "tokens is not rounds + plain + accepted + last (rounds=1 plain=0 accepted=0 last=1)" in got
+
+
+def test_a_log_line_that_differs_from_the_response_names_the_field() -> None:
+    got = findings("accounting", run_of("accounting", Fault.LINE_DIFFERS, arms=["draft"]))
+    assert {one.start for one in got} == {"draft"}
+    assert "drafted: not the log line's counts" in {one.message for one in got}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reply": {"completion_tokens": 23}}, "tokens beside usage.completion_tokens differs"),
+        ({"reply": {"ids": (1, 2)}}, "tokens beside the ids returned differs"),
+        ({"rounds": ()}, "rounds beside the length of per_round differs"),
+    ],
+)
+def test_counts_that_disagree_with_the_reply_or_its_rounds_are_a_finding(changes: dict[str, Any], message: str) -> None:
+    got = findings("accounting", altered(run_of("accounting"), "lookup", "hit-1/24", **changes))
+    assert message in {one.message for one in got}
+    assert set(places(got)) == {("lookup", "hit-1/24")}
+
+
+def test_more_accepted_than_drafted_in_one_round_is_a_finding_of_that_round() -> None:
+    clean = run_of("accounting")
+    rounds = answer_of(clean, "lookup", "hit-1/24").rounds
+    assert rounds is not None
+    first, second, *rest = rounds
+    moved = (
+        msgspec.structs.replace(first, num_accepted=len(first.drafted_ids) + 1),
+        msgspec.structs.replace(second, num_accepted=second.num_accepted + first.num_accepted - len(first.drafted_ids) - 1),
+    )
+    got = findings("accounting", altered(clean, "lookup", "hit-1/24", rounds=(*moved, *rest)))
+    assert got[0].message == "round 0 accepted more than it drafted"
+
+
+def test_every_line_of_the_plan_is_held_to_the_sum_whoever_asked_for_it() -> None:
+    run = altered(run_of("hit-miss-decoy"), "lookup", "miss-1/24", counts={"plain": 24}, usage_counts={"plain": 24})
+    got = [one for one in findings("accounting", run) if one.request]
+    assert places(got) == [("lookup", "miss-1/24")]
+
+
+@pytest.mark.parametrize(("plain", "holds"), [(1, True), (2, True), (3, False), (0, False)])
+@pytest.mark.parametrize("leaves", [True, False], ids=["left", "failed"])
+def test_a_reply_that_was_broken_off_may_have_run_its_last_token_or_not(leaves: bool, plain: int, holds: bool) -> None:
+    plan = plan_of("accounting")
+    broken_off = {"leave_after_chunks": 2} if leaves else {"expect": 500}
+    starts = tuple(
+        msgspec.structs.replace(
+            start, requests=tuple(msgspec.structs.replace(r, **broken_off) if r.id == "main-1/24" else r for r in start.requests)
+        )
+        for start in plan.starts
+    )
+    clean = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+    counts = {"path": "spec", "rounds": 0, "drafted": 0, "accepted": 0, "tokens": 2, "plain": plain}
+    status, failure = (None, "left") if leaves else (500, "")
+    run = altered(
+        clean, "draft", "main-1/24", status=status, failure=failure, reply=None, counts=counts, usage_counts=None, rounds=None
+    )
+    assert places(findings("accounting", run)) == ([] if holds else [("draft", "main-1/24")])
+
+
+def test_an_answer_that_calls_itself_cancelled_is_given_no_room() -> None:
+    clean = run_of("accounting")
+    said = {"reason": "cancelled", "plain": 1}
+    run = altered(clean, "lookup", "main-1/1", counts=said, usage_counts=said)
+    assert places(findings("accounting", run)) == [("lookup", "main-1/1")]
+
+
+@pytest.mark.parametrize("check_id", CHECKS)
+def test_an_asked_answer_without_counts_is_a_finding(check_id: str) -> None:
+    request_id = "hit-1/24"
+    got = findings(check_id, altered(run_of(check_id), "lookup", request_id, counts=None))
+    assert [(one.start, one.request, one.message) for one in got] == [("lookup", request_id, "no counts came with the answer")]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "tokens", "ends_on_end_token", "want"),
+    [
+        ([], 0, True, 0),
+        ([], 1, False, 1),
+        ([], 1, True, 0),
+        ([(3, 2)], 3, False, 0),  # ended by its last accepted draft
+        ([(3, 2)], 4, False, 1),  # one more token, of the base's own choice
+        ([(3, 2)], 4, True, 0),
+        ([(3, 2), (3, 0)], 4, False, 1),  # the last round can only have run a token that ended nothing
+        ([(3, 2)], 9, False, 1),  # plain steps after the fallback
+    ],
+)
+def test_last_is_traced_through_the_rounds_of_a_pack(
+    rounds: list[tuple[int, int]], tokens: int, ends_on_end_token: bool, want: int
+) -> None:
+    listed = [Round(tuple(range(drafted)), accepted) for drafted, accepted in rounds]
+    assert traced_last(listed, tokens, ends_on_end_token=ends_on_end_token) == want

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.oracle.predict import abstains
+from harness.plans.build import build_plan
+from harness.plans.path import SLICES
+from harness.plans.seed import seed_requests
+from harness.records.plan import Plan, Tier
+from tests.harness.checks.families import findings, run_of
+from tests.harness.checks.ideal import Fault, fixture
+
+SEED_MUTANTS = [
+    ("engaged-exactly", Fault.NO_GREEDY_GATE),
+    ("abstained", Fault.NO_GREEDY_GATE),
+    ("drafts-made", Fault.NOTHING_DRAFTED),
+    ("drafts-made", Fault.NEVER_PROPOSES),
+    ("exact-counts", Fault.NOTHING_DRAFTED),
+    ("exact-counts", Fault.STALE_STREAM),
+    ("exact-counts", Fault.CONSUME_LAST),
+    ("exact-counts", Fault.CONSTANT_DRAFTED),
+    ("exact-counts", Fault.DRAFTED_IS_WIDTH),
+    ("exact-counts", Fault.CAPPED_LOW),
+    ("exact-drafts", Fault.STALE_STREAM),
+    ("exact-drafts", Fault.EARLIEST),
+    ("exact-drafts", Fault.SHORT_FIRST),
+    ("exact-drafts", Fault.REJECTED_INDEXED),
+    ("accounting", Fault.CONSUME_LAST),
+    ("hit-miss-decoy", Fault.FIRST_UNSEEN),
+]
+
+
+def plan_of(check_id: str, tier: Tier) -> Plan:
+    return build_plan(fixture(), tier, SLICES, [check_id])
+
+
+@pytest.mark.parametrize(("check_id", "fault"), SEED_MUTANTS, ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize("tier", [Tier.MUTATION, Tier.GATE])
+def test_each_seed_mutant_fails_its_check_on_the_slice_of_each_tier(check_id: str, fault: Fault, tier: Tier) -> None:
+    assert findings(check_id, run_of(check_id, fault, tier=tier))
+
+
+@pytest.mark.parametrize("check_id", list(SLICES))
+def test_a_mutation_slice_is_asked_of_shared_starts_in_few_requests(check_id: str) -> None:
+    plan = plan_of(check_id, Tier.MUTATION)
+    assert {start.id for start in plan.starts} <= {"plain", "lookup", "draft"}
+    assert sum(len(start.requests) for start in plan.starts) <= 16
+
+
+@pytest.mark.parametrize("check_id", list(SLICES))
+def test_a_gate_slice_holds_the_mutation_slice_and_the_deep_one_the_gate_slice(check_id: str) -> None:
+    asked = [
+        {(start.id, request.id) for start in plan_of(check_id, tier).starts for request in start.requests}
+        for tier in (Tier.MUTATION, Tier.GATE, Tier.DEEP)
+    ]
+    assert asked[0] <= asked[1] <= asked[2]
+
+
+@pytest.mark.parametrize("check_id", list(SLICES))
+@pytest.mark.parametrize("tier", list(Tier))
+def test_every_request_of_a_slice_is_tagged_with_its_check_and_asked_of_plain_too(check_id: str, tier: Tier) -> None:
+    plan = plan_of(check_id, tier)
+    assert all(check_id in request.checks for start in plan.starts for request in start.requests)
+    plain = {request.id for request in plan.start("plain").requests}
+    assert all(request.id in plain for start in plan.starts for request in start.requests)
+
+
+def test_exactly_15_of_the_16_seed_requests_may_speculate() -> None:
+    seeds = seed_requests(fixture())
+    assert (len(seeds), [abstains(request) for request in seeds].count(None)) == (16, 15)
+
+
+def test_the_gate_of_engaged_exactly_holds_the_whole_seed_plan_on_each_arm() -> None:
+    plan = plan_of("engaged-exactly", Tier.GATE)
+    seeds = {request.id for request in seed_requests(fixture())}
+    for start in plan.starts:
+        assert {request.id for request in start.requests if "seed" in request.roles} == seeds
+
+
+def test_the_gate_of_abstained_samples_in_each_way_that_a_body_can_ask_for_it() -> None:
+    bodies = [request.body or {} for request in plan_of("abstained", Tier.GATE).start("draft").requests]
+    assert any("temperature" not in body for body in bodies)
+    assert any(body.get("top_k") == 1 for body in bodies)
+    assert any(body.get("stream") for body in bodies)
+    assert all(abstains(request) == "sampled" for request in plan_of("abstained", Tier.DEEP).start("draft").requests)
+
+
+def test_the_gate_of_exact_counts_walks_every_stream_and_every_role_at_several_budgets() -> None:
+    requests = plan_of("exact-counts", Tier.GATE).start("lookup").requests
+    whole = {request.id for request in requests if request.max_tokens == 24}
+    assert {f"{stream.name}/24" for stream in fixture().streams} <= whole
+    for name in ("hit-1", "hit-2", "repeat-1", "burst-1"):
+        budgets = {request.max_tokens for request in requests if request.id.startswith(f"{name}/")}
+        assert budgets >= {2, 3, 5, 6, 11, 24}
