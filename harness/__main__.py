@@ -7,6 +7,7 @@ Exit codes of `run` and `judge`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the
 from __future__ import annotations
 
 import enum
+import os
 import signal
 import sys
 from pathlib import Path
@@ -85,8 +86,9 @@ def fabricate_command(
 ) -> None:
     """Build the models and packs of a recipe, or say where they are."""
     if remove:
-        clean(default_cache())
-        typer.echo(f"removed {default_cache()}")
+        cache = default_cache(os.environ)
+        clean(cache)
+        typer.echo(f"removed what {cache} held")
         return
     fixture = fabricate(recipe)
     typer.echo(f"{fixture.recipe}: {len(fixture.streams)} streams")

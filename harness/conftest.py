@@ -55,8 +55,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for check_id in plan.checks:
         starts = [start for start in plan.starts if any(check_id in request.checks for request in start.requests)]
         compared = [start for start in starts if start.id not in references]
-        for start in compared or starts or [None]:
-            pairs[check_id, start.arm if start else "run"] = None
+        arms = [start.arm for start in compared or starts] or ["run"]
+        pairs.update({(check_id, arm): None for arm in arms})
     metafunc.parametrize(("check_id", "arm"), pairs, ids=[f"{check_id}-{arm}" for check_id, arm in pairs])
 
 

@@ -10,17 +10,18 @@ from pathlib import Path
 
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
-from harness.fabricate.store import fabricate, pack_twin, twin
+from harness.fabricate.store import fabricate
+from harness.fabricate.twins import pack_twin, twin
 from harness.plans.build import build_plan, only_request
 from harness.plans.registry import SLICES
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
-from harness.records.recording import Recording, Run
-from harness.runs.driver import record_plan
+from harness.records.recording import Recording, Run, Trace
+from harness.runs.driver import Setting, record_plan
 from harness.subjects.column import Launcher
 from harness.subjects.description import Description, load_description
-from harness.tracing.decoys import control
+from harness.tracing.machine import Machine, probe
 
 ROOT = Path(__file__).parents[1]
 DEFAULT_RECIPE = ROOT / "fixtures" / "recipes" / "tiny.toml"
@@ -60,26 +61,20 @@ def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
     return only_request(plan, options.request) if options.request else plan
 
 
-def record(
-    options: GateOptions,
-    progress: Callable[[Recording], None] = lambda _recording: None,
-    fixture: Fixture | None = None,
-    overlay: Path | None = None,
-) -> Run:
+def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:
     """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged."""
     began = time.monotonic()
     description = load_description(options.subject)
-    fixture = fixture or fabricate(options.recipe)
+    fixture = fabricate(options.recipe)
     plan = plan_of(options, fixture)
+    machine = probe(traced=options.traced)
     with tempfile.TemporaryDirectory(prefix="draftproof-") as scratch:
         workdir = Path(scratch)
-        tracer_control, decoys = control(workdir, description.watched_paths) if options.traced else (None, ())
+        tracer_control, decoys = _control(description, workdir, machine) if options.traced else (None, ())
         recordings = record_plan(
             plan,
-            description.name,
-            Located(fixture),
-            lambda core: Launcher(description, workdir, core=core, traced=options.traced),
-            overlay=overlay,
+            Setting(subject=description.name, locator=Located(fixture)),
+            lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
             progress=progress,
         )
     return Run(
@@ -93,9 +88,11 @@ def record(
     )
 
 
+def _control(description: Description, workdir: Path, machine: Machine) -> tuple[Trace, tuple[str, ...]]:
+    with Launcher(description, workdir, traced=True, machine=machine) as launcher:
+        return launcher.control()
+
+
 def judged(run: Run) -> Judgement:
     """Judge a run by the checks that its plan names."""
     return judge(run, ALL_CHECKS)
-
-
-__all__ = ["Description", "GateOptions", "judged", "plan_of", "record"]

@@ -5,6 +5,7 @@ The loop waits for connections and for news (a signal, a model that is loaded or
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -69,6 +70,7 @@ class Server:
         self.serves_any_host = serves_any_host
         self._listener = listener
         self._news, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
         self._status: int | None = None
 
     @property
@@ -80,10 +82,15 @@ class Server:
         """Make `run` return this exit status, from any thread or signal handler; the first call counts."""
         if self._status is None:
             self._status = status
-            self._bell.send(b"!")
+            with contextlib.suppress(OSError):  # the loop is over
+                self._bell.send(b"!")
 
     def stop_on_signals(self) -> None:
-        """Stop on SIGTERM and Ctrl-C; a second one ends the process at once."""
+        """Stop on SIGTERM and Ctrl-C; a second one ends the process at once.
+
+        The signal itself rings the bell: one that arrives just before the loop goes to sleep would not wake it otherwise.
+        """
+        signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
 
@@ -92,12 +99,15 @@ class Server:
         with selectors.DefaultSelector() as selector, self._listener, self._news, self._bell:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self._news, selectors.EVENT_READ)
-            while self._news not in (ready := [key.fileobj for key, _ in selector.select()]):
-                if self._listener in ready:
-                    self._accept()
+            while self._status is None:
+                for key, _ in selector.select():
+                    if key.fileobj is self._listener:
+                        self._accept()
+                    else:
+                        self._news.recv(64)
             self._listener.close()
             self.app.end(PATIENCE_S)
-        return self._status or 0
+        return self._status
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,7 +7,7 @@ import re
 
 from harness.report.text import printable
 
-_NOT_XML = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = re.compile("[^\t\n -~\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 _LEGACY_COMMAND = "##["
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$@:^])")
 
@@ -24,7 +24,7 @@ def log_line(line: str) -> str:
 
 
 def xml_text(text: str) -> str:
-    r"""Return text in which what XML 1.0 forbids is written as \xNN; the writer escapes the rest."""
+    r"""Return text in which what XML 1.0 forbids (and a carriage return) is written as \xNN; the writer escapes the rest."""
     return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 

@@ -9,48 +9,35 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from harness.errors import SubjectError
-from harness.records.plan import Plan, Request, Start
-from harness.records.recording import Answer, Recording, Trace
-
-
-class Ended(Protocol):
-    """How a subject ended, and what the tracer saw of it."""
-
-    exit_status: int | None
-    log: tuple[str, ...]
-    trace: Trace
-    cpu_seconds: float
-    peak_rss_mib: float
-
-
-class Subject(Protocol):
-    """A running engine under test."""
-
-    @property
-    def ready_line(self) -> str:
-        """The line with which it said that it is ready."""
-
-    def ask(self, request: Request) -> Answer:
-        """Send one request and return what came back; never raises for what the subject does."""
-
-    def end(self) -> Ended:
-        """End the process tree for certain and close its trace."""
+from harness.records.plan import Plan, Start
+from harness.records.recording import Answer, Recording
+from harness.subjects.column import NeverReadyError
+from harness.subjects.subject import Cause, Ended, RunningSubject
 
 
 class Launcher(Protocol):
-    """Starts subjects, one at a time, on one core."""
+    """Starts subjects, one at a time, on one core: cold, or forked from a warm parent."""
 
-    def start(self, start: Start, model: Path, pack: Path | None, overlay: Path | None = None) -> Subject:
-        """Start and wait until ready. Raises StartError with the subject's last lines."""
+    def start(
+        self,
+        start: Start,
+        model: Path,
+        pack: Path | None = None,
+        overlay: Path | None = None,
+        *,
+        cpu_budget_s: float | None = None,
+        wall_budget_s: float | None = None,
+    ) -> RunningSubject:
+        """Start and wait until ready. Raises NeverReadyError with the subject's last lines."""
 
-    def refused(self, start: Start, model: Path, pack: Path | None, overlay: Path | None = None) -> Ended:
+    def refused(self, start: Start, model: Path, pack: Path | None = None, overlay: Path | None = None) -> Ended:
         """Start what must refuse to start, and wait for its end."""
 
     def close(self) -> None:
@@ -67,18 +54,34 @@ class Locator(Protocol):
         """Return the directory of a draft pack or of one of its twins."""
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one start may use."""
+
+    cpu_s: float  # an endless loop burns it
+    wall_s: float  # the backstop for what waits instead of burning
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a plan is recorded against: whose answers, where its files are, which source, which budgets."""
+
+    subject: str
+    locator: Locator
+    overlay: Path | None = None  # a source tree in place of the subject's own
+    budgets: Mapping[str, Budget] = field(default_factory=dict)  # by start id; a start without an entry has none
+
+
 OpenLauncher = Callable[[int], Launcher]  # core -> launcher
 Progress = Callable[[Recording], None]
 
 
 def record_plan(
     plan: Plan,
-    subject: str,
-    locator: Locator,
+    setting: Setting,
     open_launcher: OpenLauncher,
     *,
     cores: Sequence[int] = (0, 1),
-    overlay: Path | None = None,
     progress: Progress = lambda _recording: None,
 ) -> tuple[Recording, ...]:
     """Make every start of the plan and return the recordings in the plan's order.
@@ -87,9 +90,9 @@ def record_plan(
     that is not the subject's fault stops all workers and is raised here; a subject's own failure is written into its recording.
     An interrupt (Ctrl-C) ends all subjects at once.
     """
-    waiting: queue.SimpleQueue[tuple[int, Start]] = queue.SimpleQueue()
-    for numbered in enumerate(_costliest_first(plan.starts)):
-        waiting.put(numbered)
+    waiting: queue.SimpleQueue[Start] = queue.SimpleQueue()
+    for start in _costliest_first(plan.starts):
+        waiting.put(start)
     recordings: dict[str, Recording] = {}
     launchers: list[Launcher] = []
     errors: list[BaseException] = []
@@ -102,10 +105,10 @@ def record_plan(
             try:
                 while not stop.is_set():
                     try:
-                        _, start = waiting.get_nowait()
+                        start = waiting.get_nowait()
                     except queue.Empty:
                         return
-                    recording = record_start(start, subject, locator, launcher, overlay)
+                    recording = record_start(start, setting, launcher)
                     recordings[start.id] = recording
                     progress(recording)
             finally:
@@ -132,41 +135,40 @@ def record_plan(
     return tuple(recordings[start.id] for start in plan.starts)
 
 
-def record_start(start: Start, subject_name: str, locator: Locator, launcher: Launcher, overlay: Path | None = None) -> Recording:
-    """Make one start, ask everything in order, end it, and return the recording."""
+def record_start(start: Start, setting: Setting, launcher: Launcher) -> Recording:
+    """Make one start, ask everything in order, end it, and return the recording; what the subject does is never raised."""
     began = time.monotonic()
-    model = locator.model(start.model)
-    pack = locator.pack(start.pack) if start.pack else None
+    model = setting.locator.model(start.model)
+    pack = setting.locator.pack(start.pack) if start.pack else None
     if start.expect == "refused":
-        ended = launcher.refused(start, model, pack, overlay)
-        return _recording(start, subject_name, (), ended, began)
+        ended = launcher.refused(start, model, pack, setting.overlay)
+        return _recording(start, setting, (), ended, began)
+    budget = setting.budgets.get(start.id)
     try:
-        subject = launcher.start(start, model, pack, overlay)
-    except SubjectError as error:
-        unasked = tuple(Answer(request_id=request.id, status=None, failure="not started") for request in start.requests)
-        return Recording(
-            subject=subject_name,
-            start=start,
-            answers=unasked,
-            trace=Trace(traced=True),
-            log=(),
-            exit_status=None,
-            failure=str(error),
-            seconds=time.monotonic() - began,
+        subject = launcher.start(
+            start,
+            model,
+            pack,
+            setting.overlay,
+            cpu_budget_s=budget.cpu_s if budget else None,
+            wall_budget_s=budget.wall_s if budget else None,
         )
+    except NeverReadyError as error:
+        unasked = tuple(Answer(request_id=request.id, status=None, failure="not started") for request in start.requests)
+        recording = _recording(start, setting, unasked, error.ended, began)
+        return msgspec.structs.replace(recording, failure=_budget_word(error.ended) + str(error))
+    answers: list[Answer] = []
     try:
-        answers = tuple(subject.ask(request) for request in start.requests)
-    except BaseException:
-        subject.end()
-        raise
-    ended = subject.end()
-    recording = _recording(start, subject_name, answers, ended, began)
+        answers.extend(subject.ask(request) for request in start.requests)
+    finally:
+        ended = subject.end()
+    recording = _recording(start, setting, tuple(answers), ended, began)
     return msgspec.structs.replace(recording, ready_line=subject.ready_line, failure=_death(ended))
 
 
-def _recording(start: Start, subject_name: str, answers: tuple[Answer, ...], ended: Ended, began: float) -> Recording:
+def _recording(start: Start, setting: Setting, answers: tuple[Answer, ...], ended: Ended, began: float) -> Recording:
     return Recording(
-        subject=subject_name,
+        subject=setting.subject,
         start=start,
         answers=answers,
         trace=ended.trace,
@@ -180,10 +182,14 @@ def _recording(start: Start, subject_name: str, answers: tuple[Answer, ...], end
 
 def _death(ended: Ended) -> str:
     """Say that a subject ended by itself before it was told to; "" where it lived."""
-    if ended.exit_status is None:
+    if ended.cause is Cause.ENDED:
         return ""
     last = " | ".join(ended.log[-20:])
-    return f"died with status {ended.exit_status} before it was ended; its last lines: {last}"
+    return f"{_budget_word(ended)}died with status {ended.exit_status} before it was ended; its last lines: {last}"
+
+
+def _budget_word(ended: Ended) -> str:
+    return f"{Cause.CPU_BUDGET.value}: " if ended.cause is Cause.CPU_BUDGET else ""
 
 
 def _costliest_first(starts: Sequence[Start]) -> list[Start]:

@@ -118,6 +118,7 @@ class RunningSubject:
 
     def _ask(self, request: Request, lane: Lane, *, alone: bool) -> Answer:
         start = self._handle.log_size()
+        self._pump.drain()
         first_line = self._pump.num_lines
         exchange = lane.exchange(request, self._time_left(request.deadline_s))
         answer = read_answer(request, exchange, self._description)

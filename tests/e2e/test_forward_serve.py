@@ -24,12 +24,13 @@ pytestmark = pytest.mark.e2e
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 20
-ENGINE = [sys.executable, "-m", "forward_serve"]
+PYTHON = [sys.executable, "-X", "faulthandler"]  # an engine that hangs says where, when it is aborted
+ENGINE = [*PYTHON, "-m", "forward_serve"]
 HAND_OVER = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
-os.execv(sys.executable, [sys.executable, "-m", "forward_serve", *sys.argv[2:]])
+os.execv(sys.executable, [sys.executable, "-X", "faulthandler", "-m", "forward_serve", *sys.argv[2:]])
 """
 
 
@@ -37,9 +38,9 @@ class Engine:
     """One process of the engine. Its stderr is read line by line as it comes."""
 
     def __init__(self, *arguments: str, handed_over: socket.socket | None = None) -> None:
-        command, descriptors = [*ENGINE, *arguments], ()
+        command, descriptors = [*ENGINE, *arguments], list[int]()
         if handed_over is not None:
-            descriptors = (handed_over.fileno(),)
+            descriptors = [handed_over.fileno()]
             command = [sys.executable, "-c", HAND_OVER, str(handed_over.fileno()), *arguments]
         self.process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, pass_fds=descriptors)
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -54,9 +55,17 @@ class Engine:
         self._lines.put(None)
 
     def next_line(self) -> str:
-        line = self._lines.get(timeout=PATIENCE_S)
+        line = self._get()
         assert line is not None, f"the engine ended with {self.process.wait(PATIENCE_S)}"
         return line
+
+    def _get(self) -> str | None:
+        try:
+            return self._lines.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            self.process.send_signal(signal.SIGABRT)
+            self._pump.join(PATIENCE_S)
+            raise AssertionError("\n".join(["the engine hangs:", *map(str, self._lines.queue)])) from None
 
     def ready(self) -> str:
         line = self.next_line()
@@ -74,7 +83,7 @@ class Engine:
         return self.rest()
 
     def rest(self) -> tuple[int, list[str]]:
-        lines = list(iter(lambda: self._lines.get(timeout=PATIENCE_S), None))
+        lines = [line for line in iter(self._get, None) if line is not None]
         return self.process.wait(PATIENCE_S), lines
 
     def __enter__(self) -> Engine:
@@ -116,8 +125,8 @@ def arms(files: Path) -> Iterator[dict[str, Engine]]:
             assert [line for line in lines if not line.startswith("[spec] id=")] == []
 
 
-GREEDY = {"temperature": 0, "return_token_ids": True, "return_spec": True}
-REQUESTS = {
+GREEDY: dict[str, Any] = {"temperature": 0, "return_token_ids": True, "return_spec": True}
+REQUESTS: dict[str, dict[str, Any]] = {
     **{f"{budget} tokens": {"prompt": "Hello Hello", "max_tokens": budget} for budget in (1, 2, 5, 6, 24)},
     "long prompt of ids": {"prompt": [(7 * i + i * i) % 185 for i in range(70)], "max_tokens": 20},
     "stop inside the reply": {"prompt": "Hello Hello", "max_tokens": 24, "stop": [")))))", "/,)))))"]},
@@ -217,7 +226,7 @@ def test_a_client_that_leaves_its_stream_ends_its_request(arms: dict[str, Engine
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--frob"], "--frob"),
+        (["-m", "{files}/tiny", "--frob"], "--frob"),
         (["-m", "{files}/none"], "{files}/none"),
         (["-m", "{files}/tiny", "--spec-lookup", "4", "--spec-draft", "{files}/pack"], "--spec-draft={files}/pack"),
         (["-m", "{files}/tiny", "--spec-draft", "{files}/none"], "{files}/none"),

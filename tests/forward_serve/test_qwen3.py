@@ -158,8 +158,8 @@ def test_logits_and_taps_equal_a_naive_float64_forward(container: Container) -> 
 
 def test_a_base_is_what_the_loop_wants(grouped: Container) -> None:
     base: Base = new_base(grouped)
-    assert (base.vocab_bound, base.width, base.num_positions) == (261, 16, 0)
-    assert base.last_hidden is None
+    assert base.forward([1]).shape == (1, 288)
+    assert (base.vocab_bound, base.width, base.num_positions, base.last_hidden) == (261, 16, 1, None)
 
 
 @pytest.mark.parametrize("width", range(1, 17))

@@ -1,6 +1,6 @@
 """The config.json of a DFlash pack: read, checked, and refused by name where this engine would drop something.
 
-Generation 1. It knows keys and rules, no tensors and no target; `check_against` compares what it read with a target.
+It knows keys and rules, no tensors and no target; `check_against` compares what it read with a target.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from forward_serve.decoding.dflash.fields import Fields
+from forward_serve.decoding.dflash.generation2 import Generation2, read_generation_2
 from forward_serve.decoding.dflash.keys import (
     GENERATION_1,
     GENERATION_2,
@@ -41,7 +42,7 @@ class TargetConfig(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DFlashConfig:
-    """What a generation-1 pack says of itself, in the words of its config.json."""
+    """What a pack says of itself, in the words of its config.json."""
 
     path: Path
     hidden_size: int
@@ -57,11 +58,12 @@ class DFlashConfig:
     block_size: int  # slots of one block, the anchor included
     mask_token_id: int
     target_layer_ids: tuple[int, ...]  # in the order in which their rows are joined
-    output_multiplier: float  # > 0, so that it changes no order of logits
-    final_logit_softcapping: float | None  # monotone too
+    output_multiplier: float  # of the logits; > 0, so that it keeps their order
+    final_logit_softcapping: float | None  # after the multiplier: cap * tanh(logit / cap), which keeps it too
     input_embedding_scale: float
     windows: tuple[int | None, ...]  # of each layer, in positions; None = full attention
     causal: tuple[bool, ...]  # whether each layer's slots see backwards only
+    generation_2: Generation2 | None  # None = a pack of generation 1
 
     def check_against(self, target: TargetConfig) -> None:
         """Raise Refusal where the pack was not made for a target of this shape."""
@@ -85,13 +87,14 @@ class DFlashConfig:
 def read_config(path: Path) -> DFlashConfig:
     """Read and check a pack's config.json. Raises Refusal naming file, key, value, rule and fix."""
     fields = Fields(path, _load(path))
-    _refuse_other_generations(fields)
+    is_generation_2 = _is_generation_2(fields)
     inner = fields.section("dflash_config")
-    _refuse_what_would_be_dropped(fields, inner)
+    _refuse_what_would_be_dropped(fields, inner, is_generation_2)
+    hidden_size, vocab_size = fields.integer("hidden_size", 1), fields.integer("vocab_size", 1)
     specific = fields.with_first(inner)
     config = DFlashConfig(
         path=path,
-        hidden_size=fields.integer("hidden_size", 1),
+        hidden_size=hidden_size,
         intermediate_size=fields.integer("intermediate_size", 1),
         num_hidden_layers=fields.integer("num_hidden_layers", 1),
         num_attention_heads=fields.integer("num_attention_heads", 1),
@@ -99,7 +102,7 @@ def read_config(path: Path) -> DFlashConfig:
         head_dim=fields.integer("head_dim", 2),
         rms_norm_eps=fields.positive("rms_norm_eps"),
         rope_theta=_rope_theta(fields),
-        vocab_size=fields.integer("vocab_size", 1),
+        vocab_size=vocab_size,
         num_target_layers=None if fields.is_absent("num_target_layers") else fields.integer("num_target_layers", 1),
         block_size=specific.integer("block_size", 2, default=16),
         mask_token_id=specific.integer("mask_token_id", 0),
@@ -109,6 +112,7 @@ def read_config(path: Path) -> DFlashConfig:
         input_embedding_scale=specific.number("input_embedding_scale", default=1.0),
         windows=_windows(fields),
         causal=_causal(fields),
+        generation_2=read_generation_2(specific, hidden_size, vocab_size) if is_generation_2 else None,
     )
     _refuse_inconsistent(fields, specific, config)
     return config
@@ -126,23 +130,23 @@ def _load(path: Path) -> dict[str, Any]:
     return value
 
 
-def _refuse_other_generations(fields: Fields) -> None:
+def _is_generation_2(fields: Fields) -> bool:
     architectures = fields.get("architectures")
-    if architectures == list(GENERATION_2):
-        raise fields.refusal("architectures", "is DFlash generation 2, which is not served yet", "give a generation-1 pack")
-    if architectures != list(GENERATION_1):
-        raise fields.refusal("architectures", f"is not {list(GENERATION_1)}", "give a DFlash pack of generation 1")
+    if architectures not in ([GENERATION_1], [GENERATION_2]):
+        raise fields.refusal("architectures", f"is neither {[GENERATION_1]} nor {[GENERATION_2]}", "give a DFlash pack")
+    return bool(architectures == [GENERATION_2])
 
 
-def _refuse_what_would_be_dropped(fields: Fields, inner: Fields) -> None:
-    for part, known in ((fields, READ_AT_TOP | SPECIFIC | INERT), (inner, SPECIFIC)):
+def _refuse_what_would_be_dropped(fields: Fields, inner: Fields, is_generation_2: bool) -> None:
+    specific = SPECIFIC | GENERATION_2_ONLY if is_generation_2 else SPECIFIC
+    for part, known in ((fields, READ_AT_TOP | specific | INERT), (inner, specific)):
         for key in sorted(part.keys()):
             if part.is_absent(key):
                 continue
             if key in NEUTRAL:
                 if part.get(key) not in NEUTRAL[key]:
                     raise part.refusal(key, "changes drafts and is not implemented", "give a pack without it")
-            elif key in GENERATION_2_ONLY:
+            elif key in GENERATION_2_ONLY - known:
                 raise part.refusal(key, "belongs to generation 2, the pack says generation 1", "give a pack of one generation")
             elif key not in known and not key.startswith("_"):
                 raise part.refusal(key, "is a key that this reader does not know", "give a pack without it")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from forward_serve.decoding.dflash.config import TargetConfig
 from forward_serve.decoding.dflash.pack import DFlashPack
-from forward_serve.decoding.dflash.pick import ArgmaxPick, LogitsSource, Pick
+from forward_serve.decoding.dflash.pick import LogitsSource, pick_of
 from forward_serve.decoding.dflash.trunk import DraftTrunk
 from forward_serve.decoding.interfaces import Rows
 from forward_serve.decoding.silence import Silence
@@ -54,7 +54,7 @@ class DFlashHead:
         self._target = target
         self._taps = taps
         self._trunk = DraftTrunk(pack)
-        self._pick: Pick = ArgmaxPick(target)
+        self._pick = pick_of(pack, target)
         self._masks = [pack.config.mask_token_id] * (pack.block_size - 1)
         self._context = self._trunk.new_context()
         self._last_word = ""

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-GENERATION_1: Final = ("DFlashDraftModel",)  # architectures, the only switch between generations
-GENERATION_2: Final = ("DFlash2DraftModel",)
+# The key architectures is the only switch between generations: a list of one of these.
+GENERATION_1: Final = "DFlashDraftModel"
+GENERATION_2: Final = "DFlash2DraftModel"
 
 # How a pack was trained or packed, or what another key decides; no value of them changes a draft.
 INERT: Final = frozenset(
@@ -55,7 +56,7 @@ READ_AT_TOP: Final = frozenset(
         "vocab_size",
     }
 )
-# Looked up in dflash_config first, then at the top.
+# Looked up in dflash_config first, then at the top: these and the ones of generation 2.
 SPECIFIC: Final = frozenset(
     {
         "block_size",

@@ -1,4 +1,4 @@
-"""A DFlash pack, opened and decoded once. It knows the names and shapes of its tensors, not how a block is run.
+"""A DFlash pack, opened and decoded once: its weights in the order in which they multiply fastest. Knows no forward.
 
 Letters of shapes: H hidden, I intermediate, T tapped layers, d head_dim, hq and hk query and key/value heads.
 """
@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 
 from forward_serve.decoding.dflash.config import DFlashConfig, TargetConfig, read_config
 from forward_serve.decoding.dflash.conv import BlockConv
-from forward_serve.decoding.dflash.tensors import Shape, read_tensors
+from forward_serve.decoding.dflash.generation2 import Generation2
+from forward_serve.decoding.dflash.layout import tensor_shapes
+from forward_serve.decoding.dflash.selector import CandidateSelector
+from forward_serve.decoding.dflash.tensors import read_tensors
 
 Weight = NDArray[np.float32]  # a norm's [n], or [in, out] so that y = x W: the order in which few rows multiply fastest
+Tensors = dict[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class LayerWeights:
     mlp_norm: Weight  # [H]
     gate_up: Weight  # [H, 2 I]
     down: Weight  # [I, H]
-    attention_conv: BlockConv | None = None  # generation 2
-    mlp_conv: BlockConv | None = None  # generation 2
+    attention_conv: BlockConv | None  # None = generation 1
+    mlp_conv: BlockConv | None  # None = generation 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class DFlashPack:
     hidden_norm: Weight  # [H]
     norm: Weight  # [H]
     layers: tuple[LayerWeights, ...]
+    selector: CandidateSelector | None  # None = generation 1
 
     @property
     def block_size(self) -> int:
@@ -58,48 +63,21 @@ class DFlashPack:
 def open_pack(directory: Path) -> DFlashPack:
     """Read config.json and model.safetensors, each once. Raises Refusal by name for whatever this engine would not honour."""
     config = read_config(directory / "config.json")
-    tensors = read_tensors(directory / "model.safetensors", _shapes(config))
+    tensors = read_tensors(directory / "model.safetensors", tensor_shapes(config))
+    sizes = config.generation_2
     return DFlashPack(
         config=config,
         fc=_beside([tensors["fc.weight"]]),
         hidden_norm=tensors["hidden_norm.weight"],
         norm=tensors["norm.weight"],
-        layers=tuple(_layer(tensors, index) for index in range(config.num_hidden_layers)),
+        layers=tuple(_layer(tensors, f"layers.{index}", sizes) for index in range(config.num_hidden_layers)),
+        selector=None if sizes is None else _selector(tensors, sizes),
     )
 
 
-def _shapes(config: DFlashConfig) -> dict[str, Shape]:
-    """The tensors of a generation-1 pack, by name: 11 for each layer and 3 more."""
-    hidden = config.hidden_size
-    num_taps = len(config.target_layer_ids)
-    queries = config.num_attention_heads * config.head_dim
-    keys = config.num_key_value_heads * config.head_dim
-    of_layer: dict[str, Shape] = {
-        "input_layernorm": (hidden,),
-        "post_attention_layernorm": (hidden,),
-        "self_attn.q_proj": (queries, hidden),
-        "self_attn.k_proj": (keys, hidden),
-        "self_attn.v_proj": (keys, hidden),
-        "self_attn.o_proj": (hidden, queries),
-        "self_attn.q_norm": (config.head_dim,),
-        "self_attn.k_norm": (config.head_dim,),
-        "mlp.gate_proj": (config.intermediate_size, hidden),
-        "mlp.up_proj": (config.intermediate_size, hidden),
-        "mlp.down_proj": (hidden, config.intermediate_size),
-    }
-    shapes: dict[str, Shape] = {
-        "fc.weight": (hidden, num_taps * hidden),
-        "hidden_norm.weight": (hidden,),
-        "norm.weight": (hidden,),
-    }
-    for index in range(config.num_hidden_layers):
-        shapes |= {f"layers.{index}.{name}.weight": shape for name, shape in of_layer.items()}
-    return shapes
-
-
-def _layer(tensors: dict[str, Weight], index: int) -> LayerWeights:
+def _layer(tensors: Tensors, prefix: str, sizes: Generation2 | None) -> LayerWeights:
     def named(name: str) -> Weight:
-        return tensors[f"layers.{index}.{name}.weight"]
+        return tensors[f"{prefix}.{name}.weight"]
 
     return LayerWeights(
         input_norm=named("input_layernorm"),
@@ -110,6 +88,22 @@ def _layer(tensors: dict[str, Weight], index: int) -> LayerWeights:
         mlp_norm=named("post_attention_layernorm"),
         gate_up=_beside([named("mlp.gate_proj"), named("mlp.up_proj")]),
         down=_beside([named("mlp.down_proj")]),
+        attention_conv=None if sizes is None else _conv(tensors, f"{prefix}.attention_conv", sizes),
+        mlp_conv=None if sizes is None else _conv(tensors, f"{prefix}.mlp_conv", sizes),
+    )
+
+
+def _conv(tensors: Tensors, prefix: str, sizes: Generation2) -> BlockConv:
+    kernels = tensors[f"{prefix}.base_kernel"].reshape(2, sizes.conv_kernel_size, -1, sizes.conv_group_size)
+    return BlockConv(kernels, _beside([tensors[f"{prefix}.kernel_projection.weight"]]))
+
+
+def _selector(tensors: Tensors, sizes: Generation2) -> CandidateSelector:
+    return CandidateSelector(
+        predecessors=tensors["candidate_selector.predecessor_codebook"],
+        successors=tensors["candidate_selector.successor_codebook"],
+        gate=_beside([tensors["candidate_selector.hidden_projection.weight"]]),
+        top_k=sizes.selector_top_k,
     )
 
 

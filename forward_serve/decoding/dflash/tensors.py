@@ -18,15 +18,22 @@ EXPONENT = 0x7F80  # all set: infinity or NaN
 def read_tensors(path: Path, shapes: Mapping[str, Shape]) -> dict[str, NDArray[np.float32]]:
     """Read exactly the tensors named in `shapes`, stored as bf16, as float32 arrays of these shapes.
 
-    Opens the file once. Raises Refusal for a file that is damaged, a tensor that is missing, not expected, of another dtype or
-    shape, or not finite.
+    Opens the file once. Raises Refusal for a file that is damaged, a tensor that is missing, misnamed, not expected, of another
+    dtype or shape, or not finite.
     """
     found = _read(path)
     for name in sorted(shapes.keys() - found.keys()):
+        if (misnamed := _other_name(name)) in found:
+            raise Refusal(f"{path}: {misnamed} is stored under a wrong name, a pack calls it {name}; rename the tensor")
         raise Refusal(f"{path}: {name} is missing, shape {list(shapes[name])} expected; give a complete pack")
     for name in sorted(found.keys() - shapes.keys()):
         raise Refusal(f"{path}: {name} is not a tensor of such a pack and would be dropped; give a pack without it")
     return {name: _decode(path, name, found[name], shape) for name, shape in shapes.items()}
+
+
+def _other_name(name: str) -> str:
+    """Return the name that a careless writer would give: with `.weight` where a pack has none, and the other way round."""
+    return name.removesuffix(".weight") if name.endswith(".weight") else f"{name}.weight"
 
 
 def _read(path: Path) -> dict[str, dict[str, object]]:

@@ -42,8 +42,14 @@ def test_the_ready_line_names_drafter_k_width_and_alias(tiny: Path, arguments: l
 
 @pytest.mark.parametrize(
     ("block_size", "arguments", "k"),
-    [(6, [], "k=5"), (6, ["--spec-draft-k", "5"], "k=5"), (6, ["--spec-draft-k", "2"], "k=2"), (2, [], "k=1")]
-    + [(17, [], "k=15 capped-from=16"), (17, ["--spec-draft-k", "16"], "k=15 capped-from=16")],
+    [
+        (6, [], "k=5"),
+        (6, ["--spec-draft-k", "5"], "k=5"),
+        (6, ["--spec-draft-k", "2"], "k=2"),
+        (2, [], "k=1"),
+        (17, [], "k=15 capped-from=16"),
+        (17, ["--spec-draft-k", "16"], "k=15 capped-from=16"),
+    ],
 )
 def test_a_packs_k_is_its_block_but_one_unless_less_is_asked_for(
     tiny: Path, tmp_path: Path, block_size: int, arguments: list[str], k: str
@@ -51,7 +57,7 @@ def test_a_packs_k_is_its_block_but_one_unless_less_is_asked_for(
     pack = write_pack(tmp_path / "pack", seed=10, block_size=block_size)
     got = loaded(tiny, "--spec-draft", str(pack), *arguments)
     assert got.ready_facts == f"backend=host drafter=dflash {k} width=16 alias=tiny"
-    assert f"k={got.served.k}" == k.split()[0]
+    assert f"k={got.served.k}" == k.split(maxsplit=1)[0]
 
 
 def test_more_drafts_than_a_block_holds_are_refused(tiny: Path, tmp_path: Path) -> None:

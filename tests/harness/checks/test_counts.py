@@ -7,10 +7,11 @@ import pytest
 
 from harness.checks.counts import traced_last
 from harness.records.finding import Verdict
+from harness.records.fixture import Stream
 from harness.records.plan import Tier
 from harness.records.recording import Answer, Round, Run
 from tests.harness.checks.families import blind, findings, places, plan_of, result, run_of
-from tests.harness.checks.ideal import Fault, Script, altered, answer_plan, fixture
+from tests.harness.checks.ideal import Fault, Script, altered, answer, answer_plan, fixture
 
 CHECKS = ("exact-counts", "exact-drafts", "accounting")
 EXACT = CHECKS[:2]
@@ -27,9 +28,9 @@ BOTH_SEE = (
 
 def answer_of(run: Run, start_id: str, request_id: str) -> Answer:
     (recording,) = (one for one in run.recordings if one.start.id == start_id)
-    answer = recording.answer(request_id)
-    assert answer is not None
-    return answer
+    found = recording.answer(request_id)
+    assert found is not None
+    return found
 
 
 def only(check_id: str, *request_ids: str) -> Run:
@@ -101,11 +102,15 @@ def test_a_word_of_the_line_that_is_not_the_oracles_is_a_finding(field: str, val
     assert got.got == {field: value}
 
 
-def test_counts_are_predicted_from_the_plain_reply_and_not_from_the_reply_that_is_judged() -> None:
-    clean = run_of("exact-counts")
-    other = answer_of(clean, "lookup", "decoy-1/24")
-    shifted = altered(clean, "lookup", "hit-1/24", reply=other.reply, counts=other.counts, rounds=other.rounds)
-    assert places(findings("exact-counts", shifted)) == [("lookup", "hit-1/24")]
+@pytest.mark.parametrize("check_id", EXACT)
+def test_the_oracle_reads_the_plain_reply_and_not_the_reply_that_is_judged(check_id: str) -> None:
+    clean = run_of(check_id)
+    start = clean.plan.start("lookup")
+    (request,) = (one for one in start.requests if one.id == "hit-1/24")
+    strayed = Stream("hit-1", "hit", request.prompt_ids, fixture().stream("main-1").reply_ids)
+    got = answer(Script((strayed,)), start, request, 1)  # consistent in itself, and not what plain says
+    run = altered(clean, "lookup", "hit-1/24", reply=got.reply, counts=got.counts, rounds=got.rounds)
+    assert places(findings(check_id, run)) == [("lookup", "hit-1/24")]
 
 
 @pytest.mark.parametrize("check_id", EXACT)

@@ -169,7 +169,7 @@ def test_abstained_is_blind_on_a_request_that_nothing_keeps_from_speculating() -
 @pytest.mark.parametrize("fault", [Fault.NOTHING_DRAFTED, Fault.NEVER_PROPOSES], ids=lambda fault: fault.name)
 def test_an_engaged_reply_without_drafts_is_not_engaged(fault: Fault) -> None:
     got = findings("drafts-made", run_of("drafts-made", fault))
-    assert places(got) == [("lookup", "hit-1/24"), ("lookup", "hit-2/24"), ("draft", "main-1/5")]
+    assert places(got) == [("lookup", "hit-1/24"), ("lookup", "hit-2/24"), ("draft", "main-1/5"), ("draft", "main-2/2")]
     assert {one.verdict for one in got} == {Verdict.NOT_ENGAGED}
     assert got[0].got == "drafted=0 rounds=0 plain=23 reason=no-match"
 

@@ -13,9 +13,7 @@ from harness.fabricate.repair import repair_codes
 from harness.fabricate.scores import gaps_of, padded_share
 from harness.fabricate.shape import ModelShape
 
-SHAPE = ModelShape(
-    hidden=256, intermediate=256, layers=1, heads=2, kv_heads=1, head_dim=128, vocab=256, padded_vocab=288
-)
+SHAPE = ModelShape(hidden=256, intermediate=256, layers=1, heads=2, kv_heads=1, head_dim=128, vocab=256, padded_vocab=288)
 Matrix = NDArray[np.float64]
 
 

@@ -42,7 +42,7 @@ def test_a_constant_reply_gives_rounds_of_two_tokens() -> None:
     [
         (Rule.EARLIEST, "axayaz", "ay"),
         (Rule.SHORT_FIRST, "abcxbcyab", "cx"),
-        (Rule.REJECTED_KEPT, "abcdeabq", "abqcz"),
+        (Rule.REJECTED_KEPT, "xyzwx", "yqza"),
     ],
 )
 def test_a_wrong_rule_shows_where_it_proposes_otherwise(rule: Rule, prompt: str, reply: str) -> None:

@@ -30,9 +30,7 @@ from harness.fabricate.shape import LM_HEAD, ModelShape
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "q4nx"
 FACTS: dict[str, Any] = json.loads((GOLDEN / "golden.json").read_bytes())
-GOLDEN_SHAPE = ModelShape(
-    hidden=256, intermediate=256, layers=2, heads=2, kv_heads=1, head_dim=128, vocab=256, padded_vocab=256
-)
+GOLDEN_SHAPE = ModelShape(hidden=256, intermediate=256, layers=2, heads=2, kv_heads=1, head_dim=128, vocab=256, padded_vocab=256)
 
 
 def indices(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

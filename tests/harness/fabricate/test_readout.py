@@ -9,7 +9,7 @@ from harness.fabricate.readout import FREE, ReadoutDials, Slots, Target, fit_dow
 from harness.fabricate.scores import gaps_of
 
 RNG_SEED = 7
-HIDDEN, INNER, VOCAB = 64, 300, 80
+HIDDEN, INNER, VOCAB, PADDED = 256, 300, 96, 8
 
 
 def random_slots(count: int, free: int) -> tuple[Slots, Target]:
@@ -18,7 +18,9 @@ def random_slots(count: int, free: int) -> tuple[Slots, Target]:
     tokens[count - free :] = FREE
     slots = Slots(rng.standard_normal((count, INNER)), rng.standard_normal((count, HIDDEN)), tokens)
     norm = rng.uniform(0.6, 1.4, HIDDEN)
-    return slots, Target(norm, 1e-6, rng.standard_normal((VOCAB + 8, HIDDEN)), VOCAB)
+    head = rng.standard_normal((VOCAB + PADDED, HIDDEN))
+    head[VOCAB:] = rng.standard_normal(HIDDEN) + 0.1 * head[VOCAB:]  # padded rows agree, as those of a solved head do
+    return slots, Target(norm, 1e-6, head, VOCAB)
 
 
 def test_prescribed_slots_say_their_tokens_and_free_ones_are_no_ties() -> None:

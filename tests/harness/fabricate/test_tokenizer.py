@@ -23,9 +23,7 @@ from harness.fabricate.tokenizer import (
 from harness.records.fixture import ascii_text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "q4nx" / "tiny-qwen3"
-SHAPE = ModelShape(
-    hidden=256, intermediate=256, layers=2, heads=2, kv_heads=1, head_dim=128, vocab=256, padded_vocab=256
-)
+SHAPE = ModelShape(hidden=256, intermediate=256, layers=2, heads=2, kv_heads=1, head_dim=128, vocab=256, padded_vocab=256)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ def test_an_anchor_that_occurs_once_is_replaced() -> None:
 
 def test_a_missing_anchor_is_told_with_the_nearest_lines() -> None:
     told = problem(SOURCE, Edit("m.py", "b = 22", "b = 3"))
-    assert told == "m.py: the anchor is nowhere; nearest: line 2 (91%): 'b = 2'"
+    assert told == "m.py: the anchor is nowhere; nearest: line 2 (91%): 'b = 2'; line 1 (55%): 'a = 1'"
 
 
 def test_a_missing_anchor_of_two_lines_is_compared_with_pairs_of_lines() -> None:
@@ -64,7 +64,7 @@ def test_a_change_leaves_out_what_anchor_and_replacement_share() -> None:
 
 def test_the_change_of_a_later_edit_is_moved_by_an_earlier_one() -> None:
     first, second = changes(SOURCE, [Edit("m.py", "2", "222"), Edit("m.py", "+", "-")])
-    assert (first.mutant_begin, second.begin, second.mutant_begin) == (10, 18, 20)
+    assert (first.mutant_begin, second.begin, second.mutant_begin) == (11, 18, 20)
 
 
 def test_a_new_file_holds_its_replacement() -> None:

@@ -45,7 +45,13 @@ def test_a_completion_is_read_in_full():
     answer = whole(BODY)
     assert answer.failure == ""
     reply = answer.reply
-    assert (reply.response_id, reply.text, reply.ids, reply.finish_reason, reply.stop_reason) == ("cmpl-1", "ab", (5, 6), "stop", "b")
+    assert (reply.response_id, reply.text, reply.ids, reply.finish_reason, reply.stop_reason) == (
+        "cmpl-1",
+        "ab",
+        (5, 6),
+        "stop",
+        "b",
+    )
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (3, 2, 1)
     assert (answer.usage_counts.rounds, [one.num_accepted for one in answer.rounds]) == (2, [1, 0])
     assert answer.body == BODY
@@ -114,11 +120,15 @@ def test_an_answer_of_another_endpoint_is_a_body_alone():
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["id", "choices", "text", "message", "content", "token_ids", "usage", "spec", "logprobs", "delta"]),
-            inner,
-            max_size=4,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["id", "choices", "text", "message", "content", "token_ids", "usage", "spec", "logprobs", "delta"]
+                ),
+                inner,
+                max_size=4,
+            )
         ),
         max_leaves=12,
     )
@@ -140,7 +150,13 @@ def test_a_stream_adds_up_to_its_reply():
         Chunk("", has_usage=True),
     )
     reply = answer.reply
-    assert (reply.text, reply.ids, reply.finish_reason, reply.stop_reason, reply.completion_tokens) == ("ab", (5, 6), "stop", 9, 2)
+    assert (reply.text, reply.ids, reply.finish_reason, reply.stop_reason, reply.completion_tokens) == (
+        "ab",
+        (5, 6),
+        "stop",
+        9,
+        2,
+    )
     assert answer.usage_counts.tokens == 3
     assert len(answer.rounds) == 2
 

@@ -1,0 +1,135 @@
+"""Descriptions are read strictly: what is misspelt or does not fit is named with file and key."""
+
+import re
+
+import msgspec
+import pytest
+
+from harness.errors import FileFormatError
+from harness.records.recording import ArmFacts
+from harness.subjects.description import Behaviour, Capability, bundled_names, load_description, placeholders
+
+MINIMAL = """
+name = "x"
+family = "x"
+[launch]
+command = ["{python}", "-m", "engine", "-m", "{model}", "-p", "{port}"]
+[ready]
+line = 'port=(?P<port>\\d+)'
+probe = "/health"
+[accounting]
+accepted_at_stop = "trimmed"
+drafted = "proposed"
+no_draft = "zeros"
+budget_cap = "remaining"
+first_token = "inside"
+[arms.plain]
+"""
+
+
+def loaded(tmp_path, text):
+    file = tmp_path / "engine.toml"
+    file.write_text(text)
+    return load_description(file)
+
+
+def test_a_minimal_description_is_complete(tmp_path):
+    description = loaded(tmp_path, MINIMAL)
+    assert description.path == str(tmp_path / "engine.toml")
+    assert description.source_root is None
+    assert description.declared().arms == {"plain": ArmFacts()}
+    assert description.declared().reports_rounds is False
+    assert description.watched_paths == ("/dev/accel*", "*amdxdna*")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('name = "x"', 'nmae = "x"', "unknown field `nmae`"),
+        ('name = "x"', "name = 3", "Expected `str`, got `int` - at `$.name`"),
+        ("[arms.plain]", "[arms.plain]\nflag = []", "unknown field `flag` - at `$.arms[...]`"),
+        ('probe = "/health"', 'probe = "/health"\ntimeout_s = 0', "Expected `float` > 0.0 - at `$.ready.timeout_s`"),
+        ('drafted = "proposed"', 'drafted = "guessed"', "Invalid enum value 'guessed' - at `$.accounting.drafted`"),
+        ("[ready]", "[ready", "Expected ']' at the end of a table declaration"),
+        ("{port}", "{prot}", "launch.command: '{prot}' is an unknown placeholder; use one of device, model"),
+        ("{port}", "{port", "launch.command: ("),
+        ("{port}", "{port:>5}", "a placeholder is {name} and nothing else"),
+        ("(?P<port>\\d+)", "(\\d+)", r"ready.line: 'port=(\\d+)' needs a group (?P<port>\d+)"),
+        ("(?P<port>\\d+)", "(?P<port>", "is no regular expression (missing ), unterminated subpattern"),
+        ("[arms.plain]", '[arms.plain]\nexpect = "maybe"', "arms.plain.expect: 'maybe' is engaged or not-engaged"),
+        ("[arms.plain]", '[arms.plain]\ndevice = "/tmp/x"', "arms.plain.device: '/tmp/x' must lie under /dev/"),
+        ("[arms.plain]", '[arms.plain]\noptions = { model = ["-m"] }', "arms.plain.options: 'model' is filled by the launcher"),
+        ("[arms.plain]", '[arms.plain]\noptions = { k = ["{j}"] }', "arms.plain.options.k: '{j}' is an unknown placeholder"),
+        (
+            "[arms.plain]",
+            '[arms.plain]\n[capabilities.lookup]\nstop = "engaged"',
+            "capabilities.lookup: 'lookup' is no arm's drafter",
+        ),
+        ("[arms.plain]", '[arms.plain]\n[capabilities.none]\nstopp = "engaged"', "Invalid enum value 'stopp'"),
+        (
+            "[arms.plain]",
+            '[arms.plain]\n[warm]\nmodule = "other"',
+            "launch.command: ('{python}', '-m', 'engine') must begin with",
+        ),
+        (
+            "[arms.plain]",
+            '[arms.plain]\n[warm]\nmodule = "engine"\npreload = ["numpy", "engine.loop"]',
+            "warm.preload: 'engine.loop' belongs to the subject",
+        ),
+        (
+            "[arms.plain]",
+            '[arms.plain]\n[[known_faults]]\nid = "a"\ntitle = "t"\nlink = "l"\ncheck = "c"\narms = ["draft"]',
+            "known_faults.a.arms: 'draft' is no arm of this description",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_with_file_and_key(tmp_path, old, new, said):
+    assert old in MINIMAL
+    with pytest.raises(FileFormatError, match=re.escape(said)) as raised:
+        loaded(tmp_path, MINIMAL.replace(old, new))
+    assert str(raised.value).startswith(str(tmp_path / "engine.toml"))
+
+
+def test_a_name_that_is_not_bundled_lists_those_that_are():
+    with pytest.raises(FileFormatError, match=r"^forward-server: no such subject; use one of .*forward-serve"):
+        load_description("forward-server")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(FileFormatError, match=r"nowhere.toml: cannot be read"):
+        load_description(tmp_path / "nowhere.toml")
+
+
+def test_a_relative_path_is_taken_from_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "engine.toml").write_text(MINIMAL + '[source]\nroot = "tree"\npackages = ["engine"]\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_description("engine.toml").source_root == tmp_path / "tree"
+
+
+def test_placeholders_are_found_once_each_in_order():
+    assert placeholders(("{b}={a}", "{{literal}}", "{a}")) == ("b", "a")
+
+
+@pytest.mark.parametrize("name", bundled_names())
+def test_a_bundled_description_is_valid_and_declares_every_capability_of_every_drafter(name):
+    description = load_description(name)
+    assert description.name == name
+    assert set(description.capabilities) == {arm.drafter for arm in description.arms.values()}
+    for behaviours in description.capabilities.values():
+        assert set(behaviours) == set(Capability)
+
+
+def test_forward_serve_is_described_as_it_is():
+    description = load_description("forward-serve")
+    declared = description.declared()
+    assert declared.arms["plain"] == ArmFacts("none", "", "engaged")
+    assert declared.arms["lookup"] == ArmFacts("lookup", "lookup-321", "engaged")
+    assert declared.arms["draft"] == ArmFacts("dflash", "dflash", "engaged")
+    assert declared.arms["dump-lookup"].expect == "not-engaged"
+    assert (declared.vocab_bound, declared.width, declared.reports_rounds, declared.returns_ids) == (256, 16, True, True)
+    assert description.environment.values["OPENBLAS_NUM_THREADS"] == "1"
+    assert description.capabilities["lookup"][Capability.TEMPERATURE] is Behaviour.ABSTAINS
+    root = description.source_root
+    assert root is not None
+    assert (root / "forward_serve" / "__init__.py").is_file()
+    assert msgspec.structs.replace(description, path="") != description
