@@ -1,32 +1,30 @@
 """A Q4NX directory to float32 weights and what the tokenizer files say. Knows no forward and no tokenizer library.
 
-The envelope is plain safetensors, read here because tensors of unknown kinds must be refused by name, not decoded.
-Letters: V vocabulary, H hidden, I intermediate, NH query heads, NKV key heads, D head_dim; N x K a logical weight, of
-T(N, K) = ceil(N / 32) * ceil(K / 256) tiles. Every refusal names file, tensor or key, value and rule.
+Letters: V vocabulary, H hidden, I intermediate, NH query heads, NKV key heads, D head_dim. Every refusal names file, tensor or
+key, value and rule.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forward_serve import bf16
+from forward_serve.envelope import StoredTensor, read_envelope
 from forward_serve.errors import Refusal
+from forward_serve.files import MODEL_FILE, parse_object, read_file, read_object
+from forward_serve.q4_1 import Q4_1_BYTES, TILE_COLUMNS, TILE_ROWS, decode_q4_1, tile_grid
 
 Rows = NDArray[np.float32]  # [out, in] for a weight
 
-MODEL_FILE = "model.q4nx"
 END_TOKENS = ("<|endoftext|>", "<|im_end|>")
-TILE_ROWS, TILE_COLUMNS, Q4_1_BYTES = 32, 256, 5120
 OTHER_CHUNKS = {8704: "Q8 (its code order is not in the file)", 4736: "Q4_K"}
-MAX_SCALE = 100.0
-DTYPE_BYTES = {"BF16": 2, "I8": 1}
 SERVED_SETTINGS: Mapping[str, tuple[Any, ...]] = {  # keys of config.json that change the forward; a null is the first
     "model_type": ("qwen3",),
     "hidden_act": ("silu", None),
@@ -103,16 +101,6 @@ class Container:
     vocab_bound: int  # 1 + the highest id of the tokenizer; logits from here to V are padding
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredTensor:
-    """One entry of a safetensors file: `data` are its bytes, as many as dtype and shape ask for."""
-
-    place: str  # file and name, for messages
-    dtype: str
-    shape: tuple[int, ...]
-    data: memoryview
-
-
 def open_container(path: Path) -> Container:
     """Open a container directory, or a .q4nx file whose directory holds the rest. Each file is opened once.
 
@@ -122,14 +110,14 @@ def open_container(path: Path) -> Container:
     if model_path.suffix != ".q4nx":
         raise Refusal(f"{path}: neither a directory nor a .q4nx file; a container is a directory with {MODEL_FILE} in it")
     directory = model_path.parent
-    raw_config = _read_object(directory / "config.json")
+    raw_config = read_object(directory / "config.json")
     config = _read_config(directory / "config.json", raw_config)
-    tokenizer_json = _read(directory / "tokenizer.json")
+    tokenizer_json = read_file(directory / "tokenizer.json")
     token_ids = _token_ids(directory / "tokenizer.json", tokenizer_json, config)
-    tokenizer_config = _read_object(directory / "tokenizer_config.json", optional=True)
+    tokenizer_config = read_object(directory / "tokenizer_config.json", optional=True)
     sources = {
         "tokenizer_config.json": tokenizer_config,
-        "generation_config.json": _read_object(directory / "generation_config.json", optional=True),
+        "generation_config.json": read_object(directory / "generation_config.json", optional=True),
         "config.json": raw_config,
     }
     return Container(
@@ -142,92 +130,6 @@ def open_container(path: Path) -> Container:
         end_ids=_eos_ids(directory, sources, config) | {token_ids[name] for name in END_TOKENS if name in token_ids},
         vocab_bound=1 + max(token_ids.values()),
     )
-
-
-def read_envelope(path: Path) -> dict[str, StoredTensor]:
-    """Read a safetensors file of BF16 and I8 tensors that fill its data exactly.
-
-    Raises Refusal for a header that does not fit, an unknown dtype, an offset, size or name that breaks a rule.
-    """
-    raw = memoryview(_read(path))
-    header_length = int.from_bytes(raw[:8], "little")
-    if len(raw) < 8 or header_length > len(raw) - 8:
-        raise Refusal(f"{path}: header length {header_length} in a file of {len(raw)} bytes; the file is cut or no safetensors")
-    header = _parse_object(path, bytes(raw[8 : 8 + header_length]), unique=True)
-    data = raw[8 + header_length :]
-    header.pop("__metadata__", None)
-    tensors = {name: _stored_tensor(f"{path}: tensor {name}", entry, data) for name, entry in header.items()}
-    spans = sorted((*entry["data_offsets"], f"tensor {name}") for name, entry in header.items())
-    position = 0
-    for start, stop, name in [*spans, (len(data), len(data), "the end of the file")]:
-        if start != position:
-            raise Refusal(f"{path}: {name} is at {start}, but the data before it ends at {position}; no gap, overlap or tail")
-        position = stop
-    return tensors
-
-
-def _stored_tensor(place: str, entry: object, data: memoryview) -> StoredTensor:
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise Refusal(f"{place}: entry {entry!r}; exactly dtype, shape and data_offsets are wanted")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if dtype == "Q4NX":
-        raise Refusal(f"{place}: dtype Q4NX is the older (code - zero) * scale codec; repack it as q4_1 tiles in I8")
-    if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
-        raise Refusal(f"{place}: dtype {dtype!r}; a container has {' and '.join(DTYPE_BYTES)}")
-    if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise Refusal(f"{place}: shape {shape!r}, data_offsets {offsets!r}; whole numbers are wanted, two of them offsets")
-    if not offsets[0] <= offsets[1] <= len(data):
-        raise Refusal(f"{place}: data_offsets {offsets}; must be in order and within {len(data)} data bytes")
-    size = math.prod(shape) * DTYPE_BYTES[dtype]
-    if offsets[1] - offsets[0] != size:
-        raise Refusal(f"{place}: {offsets[1] - offsets[0]} bytes, but {dtype} {shape} takes {size}")
-    return StoredTensor(place, dtype, tuple(shape), data[offsets[0] : offsets[1]])
-
-
-def decode_q4_1(tiles: NDArray[np.uint8], num_rows: int, num_columns: int, place: str) -> Rows:
-    """Decode q4_1 tiles [T(N, K), 5120] to [num_rows, num_columns]: float32 code * scale + min, padding dropped.
-
-    Raises Refusal, starting with `place`, for scales and mins that no q4_1 packer writes.
-    """
-    grid_rows, grid_columns = tile_grid(num_rows, num_columns)
-    factors = _bf16(np.ascontiguousarray(tiles[:, :1024])).reshape(-1, 2, 8, TILE_ROWS)
-    scales, mins = factors[:, 0], factors[:, 1]
-    _check_factors(scales, mins, place)
-    # A tile row is (half, byte, nibble), a column (group, column in group); both sides put the grid around them.
-    codes = tiles[:, 1024:].reshape(grid_rows, grid_columns, 2, 8, 32, 8).transpose(0, 2, 5, 1, 3, 4)
-    weight = np.empty((grid_rows, 2, 8, 2, grid_columns, 8, 32), np.float32)
-    np.bitwise_and(codes, 15, out=weight[:, :, :, 0], casting="unsafe")
-    np.right_shift(codes, 4, out=weight[:, :, :, 1], casting="unsafe")
-    by_row = (grid_rows, grid_columns, 8, 2, 8, 2)
-    weight *= scales.reshape(by_row).transpose(0, 3, 4, 5, 1, 2)[..., None]
-    weight += mins.reshape(by_row).transpose(0, 3, 4, 5, 1, 2)[..., None]
-    padded = weight.reshape(grid_rows * TILE_ROWS, grid_columns * TILE_COLUMNS)
-    return np.ascontiguousarray(padded[:num_rows, :num_columns])
-
-
-def tile_grid(num_rows: int, num_columns: int) -> tuple[int, int]:
-    """Return the tiles (down, across) of a weight; their product is T(N, K)."""
-    return -(-num_rows // TILE_ROWS), -(-num_columns // TILE_COLUMNS)
-
-
-def _check_factors(scales: Rows, mins: Rows, place: str) -> None:
-    """Refuse scales and mins [tiles, 8, 32] that are out of range, and the signed q4_0 tile."""
-    bad = ~(np.abs(scales) <= MAX_SCALE) | ~np.isfinite(mins)  # so written, a NaN scale is bad
-    if bad.any():
-        tile, group, row = (int(index) for index in np.argwhere(bad)[0])
-        scale, low = scales[tile, group, row], mins[tile, group, row]
-        raise Refusal(
-            f"{place}: tile {tile}, row {row}, group {group}: scale={scale}, min={low}; "
-            f"both must be finite, and the scale {MAX_SCALE:g} at most in size"
-        )
-    signed = (mins == 0).all(axis=(1, 2)) & (scales < 0).any(axis=(1, 2))
-    if signed.any():
-        raise Refusal(f"{place}: tile {signed.argmax()} is a signed q4_0 tile (mins 0, a negative scale); repack as q4_1")
-
-
-def _bf16(raw: NDArray[np.uint8]) -> Rows:
-    """Return the float32 values of little-endian bfloat16 bytes, which are their upper halves."""
-    return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
 
 
 class _Tensors:
@@ -251,7 +153,7 @@ class _Tensors:
         if tensor.shape != tuple(dims.values()):
             asked = ", ".join(f"{key}={size}" for key, size in dims.items())
             raise Refusal(f"{tensor.place}: shape {list(tensor.shape)}, but config.json says {asked}")
-        values = _bf16(np.frombuffer(tensor.data, np.uint8)).reshape(tensor.shape)
+        values = bf16.widened(np.frombuffer(tensor.data, np.uint8)).reshape(tensor.shape)
         if not np.isfinite(values).all():
             raise Refusal(f"{tensor.place}: {values[~np.isfinite(values)][0]} among its values; they must be finite")
         return values
@@ -325,7 +227,7 @@ def _read_config(path: Path, raw: Mapping[str, Any]) -> Qwen3Config:
 
 def _token_ids(path: Path, text: bytes, config: Qwen3Config) -> dict[str, int]:
     """Return every token of tokenizer.json, added ones included, with its id."""
-    tokenizer = _parse_object(path, text)
+    tokenizer = parse_object(path, text)
     try:
         ids = {**tokenizer["model"]["vocab"], **{token["content"]: token["id"] for token in tokenizer["added_tokens"]}}
     except (KeyError, TypeError) as error:
@@ -362,39 +264,3 @@ def _chat_template(path: Path, tokenizer_config: Mapping[str, Any]) -> str | Non
     if not isinstance(template, str | None):
         raise Refusal(f"{path}: chat_template is a {type(template).__name__}; text or a list of name and template is wanted")
     return template
-
-
-def _are_sizes(values: object) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}; a container is {MODEL_FILE}, config.json and tokenizer.json") from None
-
-
-def _read_object(path: Path, optional: bool = False) -> dict[str, Any]:
-    """Return the object of a JSON file; {} for an optional file that is not there."""
-    if optional and not path.exists():
-        return {}
-    return _parse_object(path, _read(path))
-
-
-def _parse_object(path: Path, text: bytes, unique: bool = False) -> dict[str, Any]:
-    """Parse one JSON object; `unique` refuses duplicate keys, of which otherwise the last counts."""
-
-    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise Refusal(f"{path}: {next(name for name in names if names.count(name) > 1)} stands twice in its header")
-        return dict(pairs)
-
-    try:
-        value = json.loads(text.decode(), object_pairs_hook=no_duplicates if unique else None)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"{path}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Refusal(f"{path}: JSON {type(value).__name__}; an object is wanted")
-    return value

@@ -9,13 +9,14 @@ and makes the promise hold by construction on every CPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.float32]  # [rows, features]
+Rounding = Callable[[Rows], Rows]  # what becomes of the inputs of a product
 
 HOST_WIDTH = 16  # rows of a host pass; vector products have no width of their own
 KEY_MULTIPLE = 64  # at least HOST_WIDTH, so that a pass meets two key lengths at most
@@ -77,11 +78,19 @@ def linear(rows: Rows, weight: Rows) -> Rows:
     return product[:, 0, :]
 
 
-def attend(query: Rows, keys: Rows, values: Rows, start: int, key_multiple: int) -> Rows:
-    """Return causal attention as `Products.attend` says; each row reads its own keys, padded to `key_multiple`."""
+def as_they_are(inputs: Rows) -> Rows:
+    """Return the inputs of a product unrounded."""
+    return inputs
+
+
+def attend(query: Rows, keys: Rows, values: Rows, start: int, key_multiple: int, rounding: Rounding = as_they_are) -> Rows:
+    """Return causal attention as `Products.attend` says; each row reads its own keys, padded to `key_multiple`.
+
+    `rounding` is applied to the inputs of both products: scaled queries and keys, shares and values.
+    """
     spans = key_spans(start, len(query), key_multiple)
     parts = [
-        _attend_span(query[rows], keys[:, :num_keys], values[:, :num_keys], start + rows.start, key_multiple)
+        _attend_span(query[rows], keys[:, :num_keys], values[:, :num_keys], start + rows.start, key_multiple, rounding)
         for rows, num_keys in spans
     ]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -100,16 +109,16 @@ def key_spans(start: int, num_rows: int, key_multiple: int) -> Iterator[tuple[sl
         first = last
 
 
-def _attend_span(query: Rows, keys: Rows, values: Rows, start: int, key_multiple: int) -> Rows:
+def _attend_span(query: Rows, keys: Rows, values: Rows, start: int, key_multiple: int, rounding: Rounding) -> Rows:
     """Attend with rows that read the same number of keys, all of `keys` [NKV, num_keys, D]."""
     num_keys = keys.shape[1]
-    scaled = query[:, :, :, None, :] * np.float32(query.shape[-1] ** -0.5)
-    scores: Rows = np.matmul(scaled, keys[:, None].transpose(0, 1, 3, 2))  # [rows, NKV, G, 1, keys]
+    scaled = rounding(query[:, :, :, None, :] * np.float32(query.shape[-1] ** -0.5))
+    scores: Rows = np.matmul(scaled, rounding(keys)[:, None].transpose(0, 1, 3, 2))  # [rows, NKV, G, 1, keys]
     positions = np.arange(start, start + len(query))
     unseen = np.arange(num_keys - key_multiple, num_keys) > positions[:, None]
     np.copyto(scores[..., -key_multiple:], -np.inf, where=unseen[:, None, None, None, :])
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    mixed: Rows = np.matmul(scores, values[:, None])  # [rows, NKV, G, 1, D]
+    mixed: Rows = np.matmul(rounding(scores), rounding(values)[:, None])  # [rows, NKV, G, 1, D]
     mixed /= scores.sum(axis=-1, keepdims=True)
     return mixed[:, :, :, 0, :]

@@ -51,7 +51,6 @@ def run(
     subject: Subject = "forward-serve",
     tier: Annotated[Tier, typer.Option(help="How much is asked.")] = Tier.GATE,
     check: Annotated[list[str] | None, typer.Option("--check", help="Only this check; may be repeated.")] = None,
-    request: Annotated[str, typer.Option("--request", help="Only the request of this id.")] = "",
     recipe: Recipe = DEFAULT_RECIPE,
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Without strace; the verdict is NOT-TRACED.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List starts and requests, and ask nothing.")] = False,
@@ -59,9 +58,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Record every arm of a subject and judge it."""
-    options = GateOptions(
-        subject=subject, tier=tier, checks=tuple(check or ()), request=request, traced=not no_trace, recipe=recipe
-    )
+    options = GateOptions(subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe)
     if show:
         for start in plan_of(options, fabricate(recipe)).starts:
             typer.echo(f"{start.id}: " + " ".join(each.id for each in start.requests))

@@ -13,7 +13,7 @@ from harness.fabricate.store import fabricate
 from harness.gate import GateOptions, judged, plan_of, record
 from harness.records.files import write_json
 from harness.records.finding import Judgement
-from harness.records.plan import Tier
+from harness.records.plan import Plan, Tier
 from harness.records.recording import Recording, Run
 from harness.report.text import gate_table
 
@@ -50,14 +50,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         plan = plan_of(options, fabricate(options.recipe))
     except DraftproofError as error:
         raise pytest.UsageError(str(error)) from error
+    pairs = [(check_id, arm) for check_id, arms in _arms_by_check(plan).items() for arm in sorted(arms)]
+    metafunc.parametrize(("check_id", "arm"), pairs, ids=[f"{check_id}-{arm}" for check_id, arm in pairs])
+
+
+def _arms_by_check(plan: Plan) -> dict[str, set[str]]:
+    """Return the arms on which each check is tested: those that it compares, references left out unless it has no others."""
     references = {start.reference for start in plan.starts}
-    pairs: dict[tuple[str, str], None] = {}
+    arms: dict[str, set[str]] = {}
     for check_id in plan.checks:
         starts = [start for start in plan.starts if any(check_id in request.checks for request in start.requests)]
         compared = [start for start in starts if start.id not in references]
-        arms = [start.arm for start in compared or starts] or ["run"]
-        pairs.update({(check_id, arm): None for arm in arms})
-    metafunc.parametrize(("check_id", "arm"), pairs, ids=[f"{check_id}-{arm}" for check_id, arm in pairs])
+        arms[check_id] = {start.arm for start in compared or starts} or {"run"}
+    return arms
+
+
+@pytest.fixture(scope="session")
+def tested_arms(outcome: tuple[Run, Judgement]) -> dict[str, set[str]]:
+    """The arms on which each check has a test of its own."""
+    return _arms_by_check(outcome[0].plan)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
 from harness.fabricate.store import fabricate
 from harness.fabricate.twins import pack_twin, twin
-from harness.plans.build import build_plan, only_request
+from harness.plans.build import build_plan
 from harness.plans.registry import SLICES
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
@@ -34,7 +34,6 @@ class GateOptions:
     subject: str = "forward-serve"
     tier: Tier = Tier.GATE
     checks: tuple[str, ...] = ()  # () = all
-    request: str = ""  # only this request id
     traced: bool = True
     recipe: Path = DEFAULT_RECIPE
 
@@ -57,8 +56,7 @@ class Located:
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
     """Build the plan that the options ask for."""
     wanted: Collection[str] = options.checks or tuple(SLICES)
-    plan = build_plan(fixture, options.tier, SLICES, wanted)
-    return only_request(plan, options.request) if options.request else plan
+    return build_plan(fixture, options.tier, SLICES, wanted)
 
 
 def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:

@@ -9,14 +9,15 @@ from harness.records.recording import Run
 from harness.report.text import findings_text
 
 
-def test_check(check_id: str, arm: str, outcome: tuple[Run, Judgement]) -> None:
-    """A check holds on an arm; a finding that belongs to no start of the plan fails the check on every arm."""
+def test_check(check_id: str, arm: str, outcome: tuple[Run, Judgement], tested_arms: dict[str, set[str]]) -> None:
+    """A check holds on an arm; a finding that belongs to no tested arm (a reference, the run itself) fails it on every arm."""
     run, judgement = outcome
-    arms = {start.id: start.arm for start in run.plan.starts}
     if check_id in judgement.not_tested:
         pytest.skip(f"not tested: {judgement.not_tested[check_id]} (the verdict test fails for it)")
+    arms = {start.id: start.arm for start in run.plan.starts}
     (result,) = [result for result in judgement.results if result.check == check_id]
-    findings = [finding for finding in result.findings if arms.get(finding.start, arm) == arm or arm == "run"]
+    elsewhere = tested_arms[check_id] - {arm}
+    findings = [finding for finding in result.findings if arms.get(finding.start) not in elsewhere]
     if findings:
         pytest.fail(findings_text(findings), pytrace=False)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from forward_serve.errors import RequestError
 from forward_serve.serving.request import Endpoint, Request
 
-NAMES = {  # endpoint -> prefix of response ids, object of a body, object of a chunk
+NAMES: Mapping[Endpoint, tuple[str, str, str]] = {  # endpoint -> prefix of response ids, object of a body, object of a chunk
     Endpoint.COMPLETION: ("cmpl", "text_completion", "text_completion"),
     Endpoint.CHAT: ("chatcmpl", "chat.completion", "chat.completion.chunk"),
 }

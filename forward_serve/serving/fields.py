@@ -21,7 +21,7 @@ MAX_LOGPROBS = 20
 FRESH_SEED = -1  # the dialect's other way to give no seed
 
 # One choice per request, and nothing but it: fields of the dialect with the one value that asks for nothing.
-NEUTRAL: dict[str, Any] = {"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": []}
+NEUTRAL: Mapping[str, Any] = {"n": 1, "best_of": 1, "echo": False, "suffix": "", "tools": []}
 
 
 @dataclass(frozen=True, slots=True)

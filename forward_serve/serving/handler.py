@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from forward_serve.serving.engine import Outcome
 
 MAX_BODY_BYTES = 1 << 20
-ROUTES = {
+ROUTES: Mapping[str, str] = {  # path -> method
     "/health": "GET",
     "/v1/health": "GET",
     "/v1/models": "GET",

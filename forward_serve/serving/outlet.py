@@ -37,14 +37,13 @@ class Outlet:
         self._deliver = deliver
         self._audience = audience
         self._is_ending = is_ending
-        self.client_left = False
+        self.client_left = False  # noticed after a token: that one counts, and it is the last
 
     def __call__(self, token: int) -> bool:
         """Deliver one token. Raises ClientLeftError or ServerEndingError instead of taking it."""
         if self._is_ending():
             raise ServerEndingError("the server is ending; ask it again when it is back")
         if self._audience.has_left():
-            self.client_left = True
             raise ClientLeftError("the client has closed its connection")
         if not self._deliver(token):
             return False

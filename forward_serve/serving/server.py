@@ -106,6 +106,8 @@ class Server:
                     else:
                         self._news.recv(64)
             self._listener.close()
+            if threading.current_thread() is threading.main_thread():
+                signal.set_wakeup_fd(-1)  # the bell is closed behind us
             self.app.end(PATIENCE_S)
         return self._status
 

@@ -67,6 +67,23 @@ def equal_paths(ledger: Ledger, case: Case, want: Answer, got: Answer, than: str
     return ledger.compare(case, f"rounds{than}", want.rounds, got.rounds)
 
 
+def untouched(evidence: Evidence, ledger: Ledger, case: Case, before: Case | None) -> bool:
+    """Hold a probe's reply and path against the same probe's on the same arm, `before` a disturbance.
+
+    Returns whether they were compared; without one before there is nothing to compare with, and that is BLIND.
+    """
+    if before is None:
+        ledger.blind(case.start.id, f"{case.request.id}: the same was not asked undisturbed, so nothing is compared")
+        return False
+    want, got = served(evidence, ledger, before), served(evidence, ledger, case)
+    if want is None or got is None:
+        return False
+    than = f" of {before.request.id}"
+    if equal_replies(ledger, case, want, got, than):
+        equal_paths(ledger, case, before.answer, case.answer, than)
+    return True
+
+
 def counts_of(counts: Counts) -> dict[str, Any]:
     """Return counts by name."""
     return {name: getattr(counts, name) for name in Counts.__struct_fields__}

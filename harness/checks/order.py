@@ -6,7 +6,7 @@ A path is compared with the same arm's own, alone: not with plain's.
 from __future__ import annotations
 
 from harness.checks.check import Check, Ledger
-from harness.checks.compare import asked_of, equal_paths, equal_replies, num_not_run, served, speculates, starts_of
+from harness.checks.compare import asked_of, num_not_run, speculates, starts_of, untouched
 from harness.checks.evidence import Case, Evidence
 from harness.records.finding import Verdict
 from harness.records.plan import Start
@@ -24,26 +24,12 @@ def _judge_request_order(evidence: Evidence, ledger: Ledger) -> None:
         for case in cases:
             if PROBE in case.request.roles:
                 ledger.examine(start_id)
-                num_compared += _judge_probe(evidence, ledger, case, alone.get(_path_of(case)))
+                num_compared += untouched(evidence, ledger, case, alone.get(_path_of(case)))
             elif ALONE in case.request.roles:
                 _require_first(ledger, case)
             else:
                 _require_disturbance(ledger, case)
         ledger.precondition(start_id, num_compared > 0, "no probe was compared with the same one alone")
-
-
-def _judge_probe(evidence: Evidence, ledger: Ledger, case: Case, alone: Case | None) -> bool:
-    """Hold a probe's reply and path against the same probe's, alone. Returns whether they were compared."""
-    if alone is None:
-        ledger.blind(case.start.id, f"{case.request.id}: the same was never asked alone, so nothing is compared")
-        return False
-    want, got = served(evidence, ledger, alone), served(evidence, ledger, case)
-    if want is None or got is None:
-        return False
-    than = f" of {alone.request.id}"
-    if equal_replies(ledger, case, want, got, than):
-        equal_paths(ledger, case, alone.answer, case.answer, than)
-    return True
 
 
 def _require_first(ledger: Ledger, case: Case) -> None:
@@ -87,7 +73,7 @@ def _judge_cancel_frees(evidence: Evidence, ledger: Ledger) -> None:
                 num_cancelled += _judge_cancelled(ledger, case)
             elif PROBE in case.request.roles:
                 ledger.examine(start_id)
-                num_compared += _judge_probe(evidence, ledger, case, undisturbed.get(asked_of(case)))
+                num_compared += untouched(evidence, ledger, case, undisturbed.get(asked_of(case)))
         ledger.precondition(start_id, num_cancelled > 0, "no client left")
         ledger.precondition(start_id, num_compared > 0, "no request came after a client that left")
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from harness.checks.check import Check, Ledger
-from harness.checks.compare import asked_of, equal_paths, equal_replies, served, starts_of
+from harness.checks.compare import asked_of, served, starts_of, untouched
 from harness.checks.evidence import Case, Evidence
 from harness.records.finding import Verdict
 from harness.records.recording import Recording
@@ -53,7 +53,7 @@ def _judge_requests(evidence: Evidence, ledger: Ledger, cases: list[Case]) -> No
         if REFUSED in case.request.roles:
             _judge_refused_request(ledger, case)
         elif PROBE in case.request.roles:
-            _judge_probe(evidence, ledger, case, alone.get(asked_of(case)))
+            untouched(evidence, ledger, case, alone.get(asked_of(case)))
         else:
             served(evidence, ledger, case)
 
@@ -91,18 +91,6 @@ def _fault_of(error: dict[str, Any], param: str) -> str:
     if param not in message:
         return "the refusal's message does not name the field that is wrong"
     return ""
-
-
-def _judge_probe(evidence: Evidence, ledger: Ledger, case: Case, alone: Case | None) -> None:
-    if alone is None:
-        ledger.blind(case.start.id, f"{case.request.id}: the same was not asked before the refused ones, so nothing is compared")
-        return
-    want, got = served(evidence, ledger, alone), served(evidence, ledger, case)
-    if want is None or got is None:
-        return
-    than = f" of {alone.request.id}"
-    if equal_replies(ledger, case, want, got, than):
-        equal_paths(ledger, case, alone.answer, case.answer, than)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -79,12 +79,10 @@ def _is_well_formed(ledger: Ledger, case: Case) -> bool:
 
 
 def _judge_spelling(ledger: Ledger, case: Case, reply: Reply, text: str) -> None:
-    """Hold both texts, which are equal here, against what the ids spell, cut at the stop: a fault of both modes shows."""
+    """Hold both texts, equal here, against what the ids spell, cut at the first stop in it: so a fault of both modes shows."""
     if reply.ids is None or any(token >= NUM_IDS for token in reply.ids):
         return
-    spelled = spell(reply.ids)
-    ended_by_a_stop = reply.finish_reason == "stop" and isinstance(reply.stop_reason, str)
-    want = text_before(spelled, stops_of(case.request)) if ended_by_a_stop else spelled
+    want = text_before(spell(reply.ids), stops_of(case.request))
     ledger.compare(case, "the text that the ids spell", want, text)
 
 

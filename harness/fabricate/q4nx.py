@@ -73,11 +73,6 @@ def quantise(weights: Floats) -> Q41:
     return Q41(nearest_codes(groups, scales, mins).reshape(rows, columns), scales[..., 0], mins[..., 0])
 
 
-def tile_count(rows: int, columns: int) -> int:
-    """Return the number of tiles of an [N, K] matrix: whole tiles, K padded right."""
-    return -(-rows // TILE_ROWS) * -(-columns // TILE_COLUMNS)
-
-
 def pack_tiles(matrix: Q41) -> NDArray[np.uint8]:
     """Return the tiles [T, 5120] of a matrix, row-major over the grid; K is padded right with zero code, scale, min.
 

@@ -89,7 +89,10 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if count > 1:
                 raise ValueError(f"packs.name={name!r} occurs {count} times; names differ")
         for pack in self.packs:
-            pack.shape.check_against(self.model)
+            try:
+                pack.shape.check_against(self.model)
+            except ValueError as error:
+                raise ValueError(f"packs {pack.name!r}: {error}") from error
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -15,19 +15,13 @@ from harness.mutation.entry import Entry
 from harness.mutation.verdict import Event
 from harness.records.plan import Plan
 from harness.records.recording import Recording, Run
+from harness.runs.driver import Budget
+from harness.subjects.subject import Cause
 
-CPU_BUDGET = "cpu-budget"  # a recording's failure begins with one of these where its start ran out of a budget
+CPU_BUDGET = Cause.CPU_BUDGET.value  # a recording's failure begins with one of these where its start ran out of a budget
 WALL_BUDGET = "wall-budget"
 CPU_FACTOR, WALL_FACTOR = 10, 20  # x the clean run's
 MIN_CPU_S, MIN_WALL_S = 2.0, 30.0  # RLIMIT_CPU counts whole seconds, and loading alone takes a third of one
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one start may use."""
-
-    cpu_s: float  # an endless loop burns it
-    wall_s: float  # the backstop for what waits instead of burning
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +31,7 @@ class Ground:
     overlay: Path | None = None  # a source tree in place of the subject's own
     environment: Mapping[str, str] | None = None  # added to the subject's
     fresh: bool = False  # a new interpreter for each start; False: the fastest way there is
-    limits: Mapping[str, Limits] | None = None  # by start id; a start without an entry has none
+    budgets: Mapping[str, Budget] | None = None  # by start id; a start without an entry has none
 
 
 class Arena(Protocol):
@@ -55,12 +49,12 @@ def events_of(run: Run) -> tuple[Event, ...]:
     return tuple(event for event in Event if event in found)
 
 
-def limits_of(clean: Run, entry: Entry | None = None) -> dict[str, Limits]:
+def budgets_of(clean: Run, entry: Entry | None = None) -> dict[str, Budget]:
     """Return the budget of each start: 10 x the clean run's CPU, max(30 s, 20 x) of its wall time, or what the entry says."""
     cpu = entry.cpu_budget_s if entry else None
     wall = entry.wall_budget_s if entry else None
     return {
-        recording.start.id: Limits(
+        recording.start.id: Budget(
             cpu_s=math.ceil(cpu or max(MIN_CPU_S, CPU_FACTOR * recording.cpu_seconds)),
             wall_s=wall or max(MIN_WALL_S, WALL_FACTOR * recording.seconds),
         )

@@ -1,4 +1,4 @@
-"""The arena that drives real subjects: one warm column per core, a cold one where a fresh process is asked for, and budgets."""
+"""The arena that drives real subjects: one warm column per core, a cold one where a fresh process is asked for."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from harness.fabricate.store import pack_twin, twin
-from harness.mutation.arena import CPU_BUDGET, WALL_BUDGET, Arena, Ground, Limits
+from harness.fabricate.twins import pack_twin, twin
+from harness.mutation.arena import WALL_BUDGET, Arena, Ground
 from harness.records.fixture import Fixture
-from harness.records.plan import Plan, Request, Start
-from harness.records.recording import Answer, Recording, Run, Trace
-from harness.runs.driver import record_start
-from harness.subjects.column import Launcher, NeverReadyError
+from harness.records.plan import Plan
+from harness.records.recording import Recording, Run, Trace
+from harness.runs.driver import Budget, Setting, record_start
+from harness.subjects.column import Launcher
 from harness.subjects.description import Description
-from harness.subjects.subject import Cause, Ended, RunningSubject
 from harness.subjects.warm import WarmLauncher
 
 
@@ -40,21 +39,23 @@ class FixtureFolders:
 
 @dataclass(frozen=True, slots=True)
 class ColumnArena:
-    """Records plans on one core. What the tracer saw of the decoys is asked once, when the column is opened."""
+    """Records plans on one core. What the tracer sees of the decoys is asked once, when the column is opened."""
 
     description: Description
     folders: FixtureFolders
     workdir: Path
-    core: int | None
-    warm: Launcher  # a cold one where the description knows no warm start
-    tracer_control: Trace | None
+    core: int
+    launcher: Launcher  # warm where the description knows a warm start
+    tracer_control: Trace
     decoys: tuple[str, ...]
 
     def record(self, plan: Plan, ground: Ground) -> Run:
-        """Make every start of the plan, one after the other, each within its limits."""
+        """Make every start of the plan, one after the other, each within its budget."""
         began = time.monotonic()
+        budgets = ground.budgets or {}
+        setting = Setting(self.description.name, self.folders, ground.overlay, budgets)
         with self._launcher(ground) as launcher:
-            recordings = tuple(self._start(start, launcher, ground) for start in plan.starts)
+            recordings = tuple(within(record_start(start, setting, launcher), budgets.get(start.id)) for start in plan.starts)
         return Run(
             plan=plan,
             subject=self.description.name,
@@ -68,26 +69,20 @@ class ColumnArena:
     @contextmanager
     def _launcher(self, ground: Ground) -> Iterator[Launcher]:
         if not ground.fresh and not ground.environment:
-            yield self.warm
+            yield self.launcher
             return
         description = with_environment(self.description, ground.environment or {})
-        with Launcher(description, self.workdir, self.core, machine=self.warm.machine) as launcher:
+        with Launcher(description, self.workdir, self.core, machine=self.launcher.machine) as launcher:
             yield launcher
-
-    def _start(self, start: Start, launcher: Launcher, ground: Ground) -> Recording:
-        budgeted = Budgeted(launcher, (ground.limits or {}).get(start.id))
-        recording = record_start(start, self.description.name, self.folders, budgeted, ground.overlay)
-        spent = budgeted.spent()
-        return msgspec.structs.replace(recording, failure=f"{spent}; {recording.failure}".rstrip("; ")) if spent else recording
 
 
 @contextmanager
-def open_column(description: Description, fixture: Fixture, workdir: Path, core: int | None) -> Iterator[Arena]:
+def open_column(description: Description, fixture: Fixture, workdir: Path, core: int) -> Iterator[Arena]:
     """Open the column of one core, warm where the description allows it, and close it with all that it started."""
-    kind = WarmLauncher if description.warm is not None else Launcher
-    with kind(description, workdir, core) as warm:
-        tracer_control, decoys = warm.control()
-        yield ColumnArena(description, FixtureFolders(fixture), workdir, core, warm, tracer_control, decoys)
+    kind = Launcher if description.warm is None else WarmLauncher
+    with kind(description, workdir, core) as launcher:
+        tracer_control, decoys = launcher.control()
+        yield ColumnArena(description, FixtureFolders(fixture), workdir, core, launcher, tracer_control, decoys)
 
 
 def with_environment(description: Description, added: Mapping[str, str]) -> Description:
@@ -101,62 +96,9 @@ def usable_cores(workers: int) -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0))[:workers])
 
 
-@dataclass(slots=True)
-class Budgeted:
-    """A launcher that starts within limits, and remembers whether they were spent."""
-
-    launcher: Launcher
-    limits: Limits | None
-    _began: float = field(default_factory=time.monotonic)
-    _ended: Ended | None = None
-
-    def start(self, start: Start, model: Path, pack: Path | None, overlay: Path | None = None) -> _Watched:
-        """Start a subject within the limits. Raises StartError with its last lines."""
-        cpu_s, wall_s = (self.limits.cpu_s, self.limits.wall_s) if self.limits else (None, None)
-        try:
-            subject = self.launcher.start(start, model, pack, overlay, cpu_budget_s=cpu_s, wall_budget_s=wall_s)
-        except NeverReadyError as error:
-            self._ended = error.ended
-            raise
-        return _Watched(subject, self)
-
-    def refused(self, start: Start, model: Path, pack: Path | None, overlay: Path | None = None) -> Ended:
-        """Start what must refuse to start."""
-        return self.launcher.refused(start, model, pack, overlay)
-
-    def close(self) -> None:
-        """Leave the launcher to its owner."""
-
-    def remember(self, ended: Ended) -> None:
-        """Keep how the subject ended."""
-        self._ended = ended
-
-    def spent(self) -> str:
-        """Say which budget was spent; "" for none."""
-        if self.limits is None or self._ended is None:
-            return ""
-        if self._ended.cause is Cause.CPU_BUDGET:
-            return f"{CPU_BUDGET}: {self.limits.cpu_s:g} s of CPU were not enough"
-        if time.monotonic() - self._began >= self.limits.wall_s:
-            return f"{WALL_BUDGET}: {self.limits.wall_s:g} s were not enough"
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    """A running subject whose end is remembered."""
-
-    subject: RunningSubject
-    budget: Budgeted
-
-    @property
-    def ready_line(self) -> str:
-        return self.subject.ready_line
-
-    def ask(self, request: Request) -> Answer:
-        return self.subject.ask(request)
-
-    def end(self) -> Ended:
-        ended = self.subject.end()
-        self.budget.remember(ended)
-        return ended
+def within(recording: Recording, budget: Budget | None) -> Recording:
+    """Say in a recording that its wall budget ran out; one that ran out of CPU says so itself."""
+    if budget is None or recording.seconds < budget.wall_s:
+        return recording
+    failure = f"{WALL_BUDGET}: {recording.seconds:.1f} s of {budget.wall_s:g} s; {recording.failure}"
+    return msgspec.structs.replace(recording, failure=failure.removesuffix("; "))

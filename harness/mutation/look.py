@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.mutation.arena import Arena, Ground, events_of, limits_of, log_of
+from harness.mutation.arena import Arena, Ground, budgets_of, events_of, log_of
 from harness.mutation.entry import TEST, Mutant
 from harness.mutation.laws import restricted
 from harness.mutation.lint import by_file, plant
@@ -76,7 +76,7 @@ def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Pa
         overlay=root,
         environment=mutant.entry.env,
         fresh=ask.fresh,
-        limits=limits_of(clean.run, mutant.entry),
+        budgets=budgets_of(clean.run, mutant.entry),
     )
     run = arena.record(plan, ground)
     judgement = workshop.laws.judge(run)
@@ -96,7 +96,7 @@ def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Pa
 def _nodes(workshop: Workshop, mutant: Mutant, ask: Ask, root: Path, log: list[str]) -> Attempt:
     clean = workshop.clean_nodes(ask.nodes)
     assert clean.nodes is not None
-    ran = workshop.run_nodes(root, ask.nodes, clean.nodes.limits(mutant.entry.cpu_budget_s, mutant.entry.wall_budget_s))
+    ran = workshop.run_nodes(root, ask.nodes, clean.nodes.budget(mutant.entry.cpu_budget_s, mutant.entry.wall_budget_s))
     bad = {*clean.nodes.failed, *clean.nodes.broken}  # what fails without the fault proves nothing about it
     log += [f"{TEST}{node}: {word}" for word, nodes in _words(ran.failed, ran.passed, ran.broken).items() for node in nodes]
     log += [f"  {printable(line)}" for line in ran.output.splitlines()[-40:]]

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.mutation.arena import CPU_FACTOR, MIN_WALL_S, WALL_FACTOR, Limits
+from harness.mutation.arena import CPU_FACTOR, MIN_WALL_S, WALL_FACTOR
 from harness.mutation.verdict import Event
+from harness.runs.driver import Budget
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "DRAFTPROOF_CACHE", "SYSTEMROOT")
 _TAIL = 4000  # characters of pytest's output that are kept
@@ -49,15 +50,15 @@ class NodeRun:
     output: str
     seconds: float
 
-    def limits(self, cpu_s: float | None = None, wall_s: float | None = None) -> Limits:
+    def budget(self, cpu_s: float | None = None, wall_s: float | None = None) -> Budget:
         """Return the budget of a mutant that this clean run speaks for, where the entry gives none of its own."""
-        return Limits(
+        return Budget(
             cpu_s=cpu_s or max(_MIN_CPU_S, math.ceil(CPU_FACTOR * self.seconds)),
             wall_s=wall_s or max(MIN_WALL_S, WALL_FACTOR * self.seconds),
         )
 
 
-def run_nodes(root: Path, nodes: Sequence[str], limits: Limits | None = None, python: str = sys.executable) -> NodeRun:
+def run_nodes(root: Path, nodes: Sequence[str], budget: Budget | None = None, python: str = sys.executable) -> NodeRun:
     """Run the nodes in the overlay `root` and sort them by what became of them.
 
     A node with parameters stands for all its instances and fails if one fails. A process that ends without having run its tests
@@ -66,7 +67,7 @@ def run_nodes(root: Path, nodes: Sequence[str], limits: Limits | None = None, py
     with tempfile.TemporaryDirectory(prefix="draftproof-nodes-") as scratch:
         junit, log = Path(scratch) / "junit.xml", Path(scratch) / "output"
         began = time.monotonic()
-        status, timed_out = _run(_command(python, root, nodes, junit), root, log, limits)
+        status, timed_out = _run(_command(python, root, nodes, junit), root, log, budget)
         seconds = time.monotonic() - began
         cases = read_junit(junit)
         output = log.read_text(encoding="utf-8", errors="backslashreplace")[-_TAIL:]
@@ -143,7 +144,7 @@ def _command(python: str, root: Path, nodes: Sequence[str], junit: Path) -> list
     return [*die_with_us, python, "-B", "-m", "pytest", *options, *nodes]
 
 
-def _run(command: Sequence[str], root: Path, output: Path, limits: Limits | None) -> tuple[int, bool]:
+def _run(command: Sequence[str], root: Path, output: Path, budget: Budget | None) -> tuple[int, bool]:
     """Run the command in its own session and return (exit status, whether its wall budget ran out)."""
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {"PYTHONPATH": str(root), **_FIXED}
@@ -158,10 +159,10 @@ def _run(command: Sequence[str], root: Path, output: Path, limits: Limits | None
             start_new_session=True,
         )
     try:
-        if limits is not None:
-            seconds = math.ceil(limits.cpu_s)
+        if budget is not None:
+            seconds = math.ceil(budget.cpu_s)
             resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds))
-        return process.wait(timeout=limits.wall_s if limits else None), False
+        return process.wait(timeout=budget.wall_s if budget else None), False
     except subprocess.TimeoutExpired:
         return -signal.SIGKILL, True
     finally:
@@ -178,6 +179,6 @@ def can_import(root: Path, files: Iterable[str], python: str = sys.executable) -
     with tempfile.TemporaryDirectory(prefix="draftproof-import-") as scratch:
         log = Path(scratch) / "output"
         command = [python, "-B", "-c", f"import {', '.join(modules)}"]
-        status, _ = _run(command, root, log, Limits(_MIN_CPU_S, MIN_WALL_S))
+        status, _ = _run(command, root, log, Budget(_MIN_CPU_S, MIN_WALL_S))
         output = log.read_text(encoding="utf-8", errors="backslashreplace")[-_TAIL:]
     return "" if status == 0 else output or f"status {status}"

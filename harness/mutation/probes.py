@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.mutation.arena import Arena, Ground, events_of, limits_of, log_of
+from harness.mutation.arena import Arena, Ground, budgets_of, events_of, log_of
 from harness.mutation.edits import Edit, problem
 from harness.mutation.entry import TEST, Mutant
 from harness.mutation.laws import CONTROL
@@ -125,7 +125,7 @@ def nodes_neutral(workshop: Workshop, nodes: Sequence[str]) -> ProbeResult:
 def _seen(workshop: Workshop, texts: Mapping[str, str], plan: Plan, clean: Clean, arena: Arena) -> Attempt:
     assert clean.run is not None
     with workshop.overlay(texts) as root:
-        run = arena.record(plan, Ground(overlay=root, limits=limits_of(clean.run)))
+        run = arena.record(plan, Ground(overlay=root, budgets=budgets_of(clean.run)))
     judgement = workshop.laws.judge(run)
     events = events_of(run)
     assert events or not log_of(run), "a start that fails is an event"

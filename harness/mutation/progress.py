@@ -59,8 +59,12 @@ class Lines:
     def finished(self, result: MutantResult) -> None:
         """Print a mutant, numbered once the count is known."""
         self._done += 1 if self._total else 0
-        counted = f"[{self._done}/{self._total}] " if self._total else ""
-        self._print(f"{counted}{result_line(result)}  {result.seconds:.1f} s")
+        if self._is_shown(result):
+            counted = f"[{self._done}/{self._total}] " if self._total else ""
+            self._print(f"{counted}{result_line(result)}  {result.seconds:.1f} s")
+
+    def _is_shown(self, _result: MutantResult) -> bool:
+        return True
 
     def _print(self, text: str) -> None:
         self._console.print(Text(log_line(text)), soft_wrap=True, highlight=False)
@@ -95,8 +99,10 @@ class Bar(Lines):
 
     def finished(self, result: MutantResult) -> None:
         """Advance; print the mutant only if it is no kill."""
+        super().finished(result)
         self._counts[result.outcome] += 1
-        if result.outcome is not Outcome.KILLED:
-            super().finished(result)
         told = ", ".join(f"{self._counts[outcome]} {outcome.value}" for outcome in Outcome if self._counts[outcome])
         self._progress.update(self._task, advance=1, description=told)
+
+    def _is_shown(self, result: MutantResult) -> bool:
+        return result.outcome is not Outcome.KILLED

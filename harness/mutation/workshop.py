@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.mutation.arena import Arena, Ground, Limits, log_of
+from harness.mutation.arena import Arena, Ground, log_of
 from harness.mutation.entry import TEST
 from harness.mutation.laws import Laws
 from harness.mutation.nodes import NodeRun, run_nodes
@@ -20,8 +20,9 @@ from harness.mutation.overlay import Source, make_overlay
 from harness.records.finding import Finding, Judgement
 from harness.records.plan import Plan
 from harness.records.recording import Run
+from harness.runs.driver import Budget
 
-RunNodes = Callable[[Path, Sequence[str], Limits | None], NodeRun]
+RunNodes = Callable[[Path, Sequence[str], Budget | None], NodeRun]
 
 
 @dataclass(frozen=True, slots=True)

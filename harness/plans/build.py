@@ -54,18 +54,6 @@ def build_plan(fixture: Fixture, tier: Tier, slices: Mapping[str, Slice], wanted
     return plan
 
 
-def only_request(plan: Plan, request_id: str) -> Plan:
-    """Return the plan cut down to one request id. Raises UsageError when no start asks it."""
-    starts = tuple(
-        msgspec.structs.replace(start, requests=tuple(r for r in start.requests if r.id == request_id))
-        for start in plan.starts
-        if any(r.id == request_id for r in start.requests)
-    )
-    if not starts:
-        raise UsageError(f"plan: no request is called {request_id!r}; `draftproof run --list` shows them")
-    return msgspec.structs.replace(plan, starts=starts)
-
-
 def _merge(starts: dict[str, Start], requests: dict[str, dict[str, Request]], asked: Asked) -> None:
     start, request = asked.start, asked.request
     known = starts.setdefault(start.id, start)

@@ -18,6 +18,7 @@ from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Request, Start, Tier
 
 ORDER = "order"
+PROBE = "hit-1"
 FAIL_PASS = 40
 LONG_BUDGET = 400
 CONTEXT = 1024  # positions of the main container
@@ -27,17 +28,15 @@ PROBE_DEADLINE_S = 5.0  # a hundred times what a probe takes: one that waits lon
 def request_order(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     """The probe alone, then each disturbance with the probe behind it."""
     check = "request-order"
-    starts = [_start("lookup", FAIL_PASS), _start("draft", FAIL_PASS)]
-    if tier is Tier.DEEP:
-        starts.append(_start("plain", FAIL_PASS))
+    arms = ("lookup", "draft", "plain") if tier is Tier.DEEP else ("lookup", "draft")
     kinds = ("failed", "long", "sampled") if tier is Tier.MUTATION else None
-    probes = _probes(fixture, tier)
-    for probe in probes:
+    for probe in _probes(fixture, tier):
+        name = ORDER if probe.name == PROBE else f"{ORDER}-{probe.name}"
+        starts = [_start(arm, FAIL_PASS, name) for arm in arms]
         yield from ask(_probe(probe, check, "alone"), *starts)
-    for disturbance in _disturbances(fixture):
-        if kinds is None or disturbance.role in kinds:
-            yield from ask(disturbance, *starts)
-            for probe in probes:
+        for disturbance in _disturbances(fixture):
+            if kinds is None or disturbance.role in kinds:
+                yield from ask(disturbance, *starts)
                 yield from ask(_probe(probe, check, f"after-{disturbance.role}"), *starts)
     if tier is Tier.DEEP:
         yield from _failing_first(fixture)
@@ -46,7 +45,7 @@ def request_order(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
 def cancel_frees(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     """A probe, a client that leaves in the middle of a long reply, and the probe again."""
     check = "cancel-frees"
-    probe = fixture.stream("hit-1")
+    probe = fixture.stream(PROBE)
     starts = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
     for num_chunks in (1, 3, 10) if tier is Tier.DEEP else (3,):
         yield from ask(completion(probe, 24, check), *starts)
@@ -55,7 +54,7 @@ def cancel_frees(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
         yield from ask(_with_deadline(completion(probe, 24, check, label=f"after-leaving-{num_chunks}", role="probe")), *starts)
 
 
-def _start(arm: str, fail_pass: int, name: str = ORDER) -> Start:
+def _start(arm: str, fail_pass: int, name: str) -> Start:
     """Return a start that is compared with itself: its paths are the same arm's, alone."""
     parameters: dict[str, str | int | float] = {"fail_pass": fail_pass}
     if arm == "lookup":
@@ -75,8 +74,8 @@ def _failing_first(fixture: Fixture) -> Iterator[Asked]:
 
 
 def _probes(fixture: Fixture, tier: Tier) -> tuple[Stream, ...]:
-    """The probes: one that copies its prompt; at leisure also one that nothing may be proposed for."""
-    names = ("hit-1", "miss-1", "main-2") if tier is Tier.DEEP else ("hit-1",)
+    """Return a probe that copies its prompt; at leisure also one that nothing may be proposed for, and a varied one."""
+    names = (PROBE, "miss-1", "main-2") if tier is Tier.DEEP else (PROBE,)
     return tuple(map(fixture.stream, names))
 
 

@@ -109,7 +109,7 @@ def _refused_starts(tier: Tier) -> Iterator[Start]:
         return
     yield _refused("unknown-flag", "plain", r"--no-such-flag\b", flag="--no-such-flag")
     yield _refused("fallback-alone", "plain", r"--spec-fallback\b", fallback_below=2.5)
-    yield _refused("pack-hidden", "draft", r"hidden_size\b.*\b512\b", pack="mixed+hidden=512")
+    yield _refused("pack-hidden", "draft", r"config\.json\b.*\b512\b", pack="mixed+hidden=512")
     yield _refused("model-truncated", "plain", r"model\.q4nx\b", model=f"{MODEL}+truncated")
     if tier is Tier.DEEP:
         yield from _more_refused_starts()

@@ -142,7 +142,7 @@ def record_start(start: Start, setting: Setting, launcher: Launcher) -> Recordin
     pack = setting.locator.pack(start.pack) if start.pack else None
     if start.expect == "refused":
         ended = launcher.refused(start, model, pack, setting.overlay)
-        return _recording(start, setting, (), ended, began)
+        return _recording(start, setting, _unasked(start, "refused to start"), ended, began)
     budget = setting.budgets.get(start.id)
     try:
         subject = launcher.start(
@@ -154,8 +154,7 @@ def record_start(start: Start, setting: Setting, launcher: Launcher) -> Recordin
             wall_budget_s=budget.wall_s if budget else None,
         )
     except NeverReadyError as error:
-        unasked = tuple(Answer(request_id=request.id, status=None, failure="not started") for request in start.requests)
-        recording = _recording(start, setting, unasked, error.ended, began)
+        recording = _recording(start, setting, _unasked(start, "not started"), error.ended, began)
         return msgspec.structs.replace(recording, failure=_budget_word(error.ended) + str(error))
     answers: list[Answer] = []
     try:
@@ -164,6 +163,10 @@ def record_start(start: Start, setting: Setting, launcher: Launcher) -> Recordin
         ended = subject.end()
     recording = _recording(start, setting, tuple(answers), ended, began)
     return msgspec.structs.replace(recording, ready_line=subject.ready_line, failure=_death(ended))
+
+
+def _unasked(start: Start, failure: str) -> tuple[Answer, ...]:
+    return tuple(Answer(request_id=request.id, status=None, failure=failure) for request in start.requests)
 
 
 def _recording(start: Start, setting: Setting, answers: tuple[Answer, ...], ended: Ended, began: float) -> Recording:

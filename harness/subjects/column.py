@@ -17,7 +17,8 @@ from harness.errors import MachineError, StartError, UsageError
 from harness.records.plan import Request, Start
 from harness.records.recording import Trace
 from harness.subjects.client import Lane
-from harness.subjects.description import Description, LogStreams
+from harness.subjects.declarations import LogStreams
+from harness.subjects.description import Description
 from harness.subjects.launch import Command, Places, render
 from harness.subjects.process_tree import Job, ProcessTree
 from harness.subjects.stay import Interest, Stay

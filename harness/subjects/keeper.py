@@ -16,10 +16,12 @@ import os
 import runpy
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any, NoReturn
 
-from harness.subjects import enclosure
+from harness.subjects import enclosure, precompiled
 
 MESSAGE_BYTES = 1 << 17
 MAX_DESCRIPTORS = 2  # the log pipe, the listening socket
@@ -41,6 +43,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     for module in settings["preload"]:
         importlib.import_module(module)
+    codes = precompiled.compile_sources(settings["source_root"], settings["packages"])
     foreign = [name for name in settings["forbidden"] if name in sys.modules]
     if settings["adopt"]:
         enclosure.adopt_orphans()
@@ -49,7 +52,7 @@ def main() -> None:
     _send(control, {"failed": f"preloading imported the subject: {foreign}"} if foreign else {"ready": True})
     job = _keep(control)
     if job is not None:
-        _become(job)
+        _become(job, codes)
     elif settings["adopt"]:
         enclosure.sweep()
 
@@ -161,7 +164,7 @@ def _settle(job: dict[str, Any], descriptors: list[int]) -> None:
     enclosure.limit(job["cpu_budget_s"])
 
 
-def _become(job: dict[str, Any]) -> None:
+def _become(job: dict[str, Any], codes: Mapping[bytes, CodeType]) -> None:
     """Be the subject: exec its program, or run its module in this interpreter as `python -m` would."""
     if not job["module"]:
         try:
@@ -178,6 +181,7 @@ def _become(job: dict[str, Any]) -> None:
     sys.dont_write_bytecode = True
     sys.argv = [job["module"], *job["arguments"]]
     importlib.invalidate_caches()
+    precompiled.install(codes)
     runpy.run_module(job["module"], run_name="__main__", alter_sys=True)
 
 

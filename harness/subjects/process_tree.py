@@ -55,6 +55,8 @@ class WarmParent:
     environment: Mapping[str, str]
     preload: tuple[str, ...]  # modules
     forbidden: tuple[str, ...]  # modules of the subject, which it may never import
+    source_root: str = ""  # where the subject's packages lie; it compiles them, and imports none
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class ProcessTree:
         self._folder = tempfile.mkdtemp(prefix="trace-", dir=workdir)
         self._stage = tempfile.mkdtemp(prefix="stage-", dir=workdir)
         self._lock = threading.Lock()
+        self._log_lock = threading.Lock()
         self._problems: list[str] = []
         self._is_running = False
         self._is_closed = False
@@ -127,8 +130,9 @@ class ProcessTree:
 
     @property
     def log_size(self) -> int:
-        """Bytes of the tracer's log; what a returned call wrote is in it."""
-        return 0 if self._log is None else os.fstat(self._log).st_size
+        """Bytes of the tracer's log; what a returned call wrote is in it. 0 where it is closed."""
+        with self._log_lock:
+            return 0 if self._log is None else os.fstat(self._log).st_size
 
     @property
     def is_sound(self) -> bool:
@@ -231,9 +235,10 @@ class ProcessTree:
             return
         os.close(self._said)
         self._said = -1
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
+        with self._log_lock:
+            if self._log is not None:
+                os.close(self._log)
+                self._log = None
 
     def _evidence(self, leash: Leash, nonce: str, *, last: bool) -> Evidence | None:
         if not self._is_traced:
@@ -285,6 +290,8 @@ def _keeper_words(warm: WarmParent | None, control: int, machine: Machine) -> tu
     settings = {
         "preload": list(warm.preload) if warm else [],
         "forbidden": list(warm.forbidden) if warm else [],
+        "source_root": warm.source_root if warm else "",
+        "packages": list(warm.packages) if warm else [],
         "adopt": machine.namespaces is Namespaces.NONE,
     }
     boot = _BOOT.format(root=str(Path(__file__).parents[2]))

@@ -15,13 +15,14 @@ import msgspec
 from harness.records.plan import Request
 from harness.records.recording import Answer, Counts, Trace
 from harness.subjects.answers import identity_of, read_answer
-from harness.subjects.client import LEFT, Exchange, Lane
+from harness.subjects.client import LEFT, REFUSED, RESET, Exchange, Lane
 from harness.subjects.counts import CountsError, find_lines, is_counts_line, parse_line
 from harness.subjects.description import CountsSource, Description
 from harness.subjects.log_pump import LogPump
 from harness.tracing.verdict import Bracket
 
 SERVER_ERROR = 500
+DYING_S = 1.0  # how long a process that refuses connections is given to end by itself
 
 
 class Cause(enum.StrEnum):
@@ -77,6 +78,7 @@ class RunningSubject:
         self._lane = Lane(base_url)
         self._brackets: list[Bracket] = []
         self._ended: Ended | None = None
+        self._seems_dead = False
 
     def log_lines(self) -> tuple[str, ...]:
         """Return everything that it has written by now, line by line."""
@@ -113,6 +115,8 @@ class RunningSubject:
         """End its process tree for certain and close its trace. Called again, it returns the same."""
         if self._ended is None:
             self._lane.close()
+            if self._seems_dead:  # its sockets close before its status is known
+                self._pump.wait_for(lambda _lines: False, 0, time.monotonic() + DYING_S)
             self._ended = self._handle.end(tuple(self._brackets))
         return self._ended
 
@@ -121,6 +125,7 @@ class RunningSubject:
         self._pump.drain()
         first_line = self._pump.num_lines
         exchange = lane.exchange(request, self._time_left(request.deadline_s))
+        self._seems_dead = exchange.failure in (RESET, REFUSED)
         answer = read_answer(request, exchange, self._description)
         counts, failure = self._counts(answer, exchange, first_line if alone else None)
         self._brackets.append(Bracket(request.id, start, self._handle.log_size()))

@@ -60,11 +60,13 @@ class WarmLauncher(Launcher):
             return self._tree
         if self._tree is not None:
             self._tree.close()
-        source = self._description.source
+        packages = self._description.source.packages if self._description.source else ()
         parent = WarmParent(
             environment=warm_environment(self._description, os.environ),
             preload=self._warm.preload,
-            forbidden=tuple({*(source.packages if source else ()), self._warm.module}),
+            forbidden=tuple({*packages, self._warm.module}),
+            source_root=str(self._description.source_root or ""),
+            packages=packages,
         )
         return ProcessTree(self.machine, self._workdir, self._spawner, core=self._core, traced=self._traced, warm=parent)
 

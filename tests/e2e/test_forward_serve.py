@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,15 @@ def test_a_drafter_lands_drafts_in_fewer_passes_and_its_line_equals_its_usage(ar
         line = arm.next_line()
     pairs = {key: "-" if value is None else str(value) for key, value in spec.items() if key != "per_round"}
     assert line == " ".join(["[spec]", f"id={reply['id']}", *(f"{key}={value}" for key, value in pairs.items())])
+
+
+@pytest.mark.parametrize("drafter", ["none", "lookup", "dflash"])
+def test_requests_at_once_equal_their_solo_replies_and_paths(arms: dict[str, Engine], drafter: str) -> None:
+    bodies = [{**GREEDY, "prompt": "Hello " * number, "max_tokens": 10 + number} for number in range(1, 7)]
+    solo = [arms[drafter].ask(**body) for body in bodies]
+    with ThreadPoolExecutor(len(bodies)) as threads:
+        got = list(threads.map(lambda body: arms[drafter].ask(**body), bodies))
+    assert [(reply["choices"], reply["usage"]) for reply in got] == [(reply["choices"], reply["usage"]) for reply in solo]
 
 
 def test_a_chat_is_templated_with_its_literals_as_text(arms: dict[str, Engine]) -> None:

@@ -2,109 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from forward_serve.container import Container, LayerWeights, Qwen3Config, Weights, open_container
+from forward_serve.container import Container
 from forward_serve.decoding.interfaces import Base
 from forward_serve.errors import EngineError
 from forward_serve.products import KEY_MULTIPLE, HostProducts
 from forward_serve.qwen3 import Qwen3Base
-from forward_serve.taps import TapSink
-from tests.forward_serve.test_container import unpack_tiny
+from tests.forward_serve.models import NUM_IDS, Floats, new_base, one_by_one, sink_of, some_ids
 
 HELLO = [39, 68, 75, 75, 78]
-NUM_IDS = 2 * KEY_MULTIPLE + 20  # long enough to cross the padding of the keys twice
-Floats = NDArray[np.float32]
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Container:
-    """The golden container."""
-    return open_container(unpack_tiny(tmp_path_factory.mktemp("golden") / "tiny"))
-
-
-@pytest.fixture(scope="module")
-def grouped() -> Container:
-    """Random weights: three layers, four query heads on two key heads, a padded vocabulary, an inner size of its own."""
-    config = Qwen3Config(
-        vocab_size=288,
-        hidden_size=256,
-        intermediate_size=320,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        max_position_embeddings=NUM_IDS + 10,
-        rms_norm_eps=1e-5,
-        rope_theta=1e4,
-    )
-    return random_container(config, vocab_bound=261, seed=7)
-
-
-@pytest.fixture(params=["tiny", "grouped"])
-def container(request: pytest.FixtureRequest) -> Container:
-    """Both containers in turn."""
-    value = request.getfixturevalue(request.param)
-    assert isinstance(value, Container)
-    return value
-
-
-def random_container(config: Qwen3Config, vocab_bound: int, seed: int) -> Container:
-    rng = np.random.default_rng(seed)
-
-    def weight(num_rows: int, num_columns: int) -> Floats:
-        return rng.standard_normal((num_rows, num_columns), dtype=np.float32) * np.float32(num_columns**-0.5)
-
-    def norm(size: int) -> Floats:
-        return rng.uniform(0.5, 1.5, size).astype(np.float32)
-
-    hidden, inner, head_dim = config.hidden_size, config.intermediate_size, config.head_dim
-    query_size = config.num_attention_heads * head_dim
-    key_size = config.num_key_value_heads * head_dim
-    layers = tuple(
-        LayerWeights(
-            input_norm=norm(hidden),
-            post_attention_norm=norm(hidden),
-            query_norm=norm(head_dim),
-            key_norm=norm(head_dim),
-            qkv=weight(query_size + 2 * key_size, hidden),
-            output=weight(hidden, query_size),
-            gate_up=weight(2 * inner, hidden),
-            down=weight(hidden, inner),
-        )
-        for _ in range(config.num_hidden_layers)
-    )
-    weights = Weights(weight(config.vocab_size, hidden), norm(hidden), weight(config.vocab_size, hidden), layers)
-    return Container(Path(), config, weights, "{}", {}, None, frozenset(), vocab_bound)
-
-
-def new_base(container: Container, tap_layers: Sequence[int] = (), keep_hidden: bool = False) -> Qwen3Base:
-    config = container.config
-    sink = TapSink(tap_layers, config.hidden_size, config.max_position_embeddings) if tap_layers else None
-    return Qwen3Base(container, HostProducts(), sink, keep_hidden)
-
-
-def some_ids(container: Container, num_ids: int, seed: int = 0) -> list[int]:
-    ids: list[int] = np.random.default_rng(seed).integers(0, container.vocab_bound, num_ids).tolist()
-    return ids
-
-
-def one_by_one(base: Qwen3Base, ids: Sequence[int]) -> Floats:
-    """Logits [ids, V] of one-row passes."""
-    return np.concatenate([base.forward([token]) for token in ids])
-
-
-def sink_of(base: Qwen3Base) -> TapSink:
-    assert base.tap_sink is not None
-    return base.tap_sink
-
-
-def naive_forward(container: Container, ids: Sequence[int]) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+def naive_forward(container: Container, ids: list[int]) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
     """Logits [ids, V] and the residual stream after each layer, float64, head by head over the whole sequence."""
     config, head_dim = container.config, container.config.head_dim
     half, num_heads, num_kv_heads = head_dim // 2, config.num_attention_heads, config.num_key_value_heads
@@ -137,8 +49,8 @@ def naive_forward(container: Container, ids: Sequence[int]) -> tuple[NDArray[np.
     return norm(rows, container.weights.final_norm) @ container.weights.lm_head.T.astype(float), after_layer
 
 
-def test_golden_container_gives_the_recorded_logits(tiny: Container) -> None:
-    got = new_base(tiny).forward(HELLO)
+def test_golden_container_gives_the_recorded_logits(golden: Container) -> None:
+    got = new_base(golden).forward(HELLO)
     assert got.shape == (5, 256)
     assert got.argmax(axis=1).tolist() == [8, 9, 11, 11, 14]
     assert np.argsort(-got[-1])[:5].tolist() == [14, 30, 62, 46, 110]
@@ -262,77 +174,6 @@ def test_a_finished_prefill_pass_stays_when_a_later_one_fails(grouped: Container
     with pytest.raises(RuntimeError, match="fault"):
         base.prefill(some_ids(grouped, 40))
     assert base.num_positions == 16
-
-
-def test_tap_rows_stand_side_by_side_in_the_order_of_the_list(grouped: Container) -> None:
-    ids = some_ids(grouped, 20)
-    base, single = new_base(grouped, [2, 0, 2]), new_base(grouped, [0, 1, 2])
-    base.prefill(ids)
-    single.prefill(ids)
-    taps = sink_of(single).rows(0, 20)
-    np.testing.assert_array_equal(sink_of(base).rows(0, 20), np.concatenate([taps[:, 512:], taps[:, :256], taps[:, 512:]], 1))
-
-
-def test_tap_rows_are_written_on_every_pass_and_cut_with_the_cache(grouped: Container) -> None:
-    ids, other_ids = some_ids(grouped, 40), some_ids(grouped, 9, seed=3)
-    want = new_base(grouped, [0, 2])
-    one_by_one(want, ids)
-    base = new_base(grouped, [0, 2])
-    base.prefill(ids[:20])
-    base.forward(ids[20:21])
-    base.forward([*ids[21:25], *other_ids])
-    base.truncate(25)
-    base.forward(ids[25:])
-    assert len(sink_of(base)) == 40
-    assert sink_of(base).rows(0, 40).tobytes() == sink_of(want).rows(0, 40).tobytes()
-    assert sink_of(base).rows(7, 9).shape == (2, 512)
-
-
-def test_taps_cleared_at_a_resumed_position_lose_only_the_cut_rows(grouped: Container) -> None:
-    base = new_base(grouped, [1])
-    base.prefill(some_ids(grouped, 30))
-    base.truncate(20)
-    sink_of(base).clear()
-    base.forward([1, 2, 3, 4])
-    base.truncate(22)
-    assert (base.num_positions, len(sink_of(base))) == (22, 2)
-    base.truncate(10)
-    assert (base.num_positions, len(sink_of(base))) == (10, 0)
-
-
-def test_tap_rows_handed_out_do_not_change_with_the_sink(grouped: Container) -> None:
-    base = new_base(grouped, [1])
-    base.prefill([1, 2, 3])
-    got = sink_of(base).rows(1, 3)
-    want = got.copy()
-    base.truncate(1)
-    base.forward([9, 10])
-    np.testing.assert_array_equal(got, want)
-
-
-@pytest.mark.parametrize(("start", "stop"), [(0, 4), (2, 1), (-1, 2)])
-def test_tap_rows_outside_the_sink_are_an_error(start: int, stop: int) -> None:
-    sink = TapSink([0], 2, 8)
-    sink.append([np.ones((3, 2), np.float32)])
-    with pytest.raises(EngineError, match="the sink holds 3"):
-        sink.rows(start, stop)
-
-
-def test_a_sink_refuses_too_many_rows_cuts_that_are_none_and_layers_that_are_none() -> None:
-    sink = TapSink([0], 2, 3)
-    with pytest.raises(EngineError, match="the sink holds 3"):
-        sink.append([np.ones((4, 2), np.float32)])
-    with pytest.raises(EngineError, match="it holds 0"):
-        sink.truncate(1)
-    assert len(sink) == 0
-    for layer_ids in ([], [-1]):
-        with pytest.raises(EngineError, match="tap layers"):
-            TapSink(layer_ids, 2, 3)
-
-
-def test_a_tap_layer_that_the_model_lacks_is_an_error(grouped: Container) -> None:
-    with pytest.raises(EngineError, match="tap layer 3: the model has layers 0 to 2"):
-        new_base(grouped, [0, 3])
 
 
 @pytest.mark.parametrize("ids", [[], [-1], [288], [0] * 17])

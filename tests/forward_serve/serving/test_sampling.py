@@ -60,6 +60,11 @@ def test_top_p_takes_the_fewest_whose_share_reaches_it() -> None:
     assert set(drawn(SamplingParams(top_p=0.75, seed=1), 300, logits)) == {1, 2, 3}
 
 
+def test_a_share_of_exactly_top_p_is_enough() -> None:
+    logits = np.array([-1e4, 1.0, -1e4, 1.0, -1e4], np.float32)
+    assert set(drawn(SamplingParams(top_p=0.5, seed=1), 100, logits)) == {1}
+
+
 def test_top_p_counts_shares_of_what_top_k_left() -> None:
     logits = np.log(np.array([0.1, 0.4, 0.3, 0.15, 0.05], np.float32))
     assert set(drawn(SamplingParams(top_k=2, top_p=0.5, seed=1), 300, logits)) == {1}

@@ -196,6 +196,15 @@ def test_a_bad_head_is_refused_by_its_status(head: bytes, status: bytes) -> None
     assert b'{"error":{"message":' in answer
 
 
+def test_a_client_may_send_all_of_a_body_that_is_refused_unread() -> None:
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n"
+    with running() as it, socket.create_connection(("127.0.0.1", it.server.port), timeout=10) as client:
+        client.sendall(head)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+        client.sendall(b"x" * 4_000_000)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
 def test_what_is_not_http_is_refused_in_json() -> None:
     with running() as it:
         answer = it.talk(b"hello there world again\r\n\r\n")

@@ -35,8 +35,17 @@ padded_vocab = 288
 name = "mixed"
 behaviour = "table"
 seed = 1
-shape = {intermediate = 384, layers = 2, heads = 4, kv_heads = 2, head_dim = 48, taps = [0, 1], block_size = 5, mask_token_id = 250}
 trunk = {fast_pairs = 8, gate_gain = 1.5, output_gain = 3.0}
+
+[packs.shape]
+intermediate = 768
+layers = 2
+heads = 4
+kv_heads = 2
+head_dim = 48
+taps = [0, 1]
+block_size = 5
+mask_token_id = 250
 """
 
 

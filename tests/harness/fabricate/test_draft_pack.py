@@ -43,7 +43,7 @@ def test_a_table_that_the_pack_does_not_follow_is_refused_with_its_place(
 ) -> None:
     lengths = wanted.lengths.copy()
     lengths[1, 4] += 1
-    with pytest.raises(FabricationError, match="pack mixed, burst-1, after 5 tokens: . drafts would be accepted, . are"):
+    with pytest.raises(FabricationError, match=r"pack mixed, burst-1, after 5 tokens: . drafts would be accepted, . are"):
         certify_pack("mixed", drafter, Prescription(lengths, wanted.tokens), small.streams, Bounds(), 0.0)
 
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 def norm(x: Array, weight: Array) -> Array:
-    return x / np.sqrt((x * x).mean() + 1e-6) * weight
+    return np.asarray(x / np.sqrt((x * x).mean() + 1e-6) * weight)
 
 
 def turn(x: Array, position: int) -> Array:

@@ -29,13 +29,13 @@ def test_the_tiny_recipe_is_read_with_its_packs() -> None:
         ("seed = 5", "", "missing required field `seed`"),
         ("seed = 5", 'seed = "five"', r"Expected `int`, got `str` - at `$.seed`"),
         ('name = "small"', 'name = "small+er"', "name='small+er': use letters, digits and dashes"),
-        ('kind = "burst"', 'kind = "brust"', "Invalid enum value 'brust' - at `$.streams[...].kind`"),
+        ('kind = "burst"', 'kind = "brust"', "Invalid enum value 'brust' - at `$.streams[1].kind`"),
         ("hidden = 256", "hidden = 200", "hidden=200 is no positive multiple of 256"),
         ("kv_heads = 1", "kv_heads = 3", "kv_heads=3 does not divide heads=2; use a divisor - at `$.model`"),
         ("padded_vocab = 288", "padded_vocab = 224", "padded_vocab=224 is below vocab=256"),
         ("padded_vocab = 288", "padded_vocab = 290", "padded_vocab=290 is no positive multiple of 32"),
         ("vocab = 256", "vocab = 128", "vocab=128: the tokenizer knows the 256 bytes"),
-        ("taps = [0, 1]", "taps = [0, 2]", "taps=[0, 2]: a tap lies in 0..1"),
+        ("taps = [0, 1]", "taps = [0, 2]", "packs 'mixed': taps=[0, 2]: a tap lies in 0..1"),
         ("taps = [0, 1]", "taps = []", "taps=[]: a draft trunk reads at least one layer"),
         ("mask_token_id = 250", "mask_token_id = 256", "mask_token_id=256 is outside 0..255"),
         ("block_size = 5", "block_size = 1", "block_size=1: a block holds the anchor and a draft"),
@@ -62,10 +62,10 @@ def test_a_broken_recipe_gives_one_error_with_file_and_key(tmp_path: Path, old: 
 def test_two_packs_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.toml"
     path.write_text(SMALL_RECIPE + SMALL_RECIPE[SMALL_RECIPE.index("[[packs]]") :])
-    with pytest.raises(FileFormatError, match="packs.name='mixed' occurs 2 times; names differ"):
+    with pytest.raises(FileFormatError, match=r"packs\.name='mixed' occurs 2 times; names differ"):
         read_recipe(path)
 
 
 def test_a_missing_recipe_is_an_error_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="none.toml: cannot be read"):
+    with pytest.raises(FileFormatError, match=r"none\.toml: cannot be read"):
         read_recipe(tmp_path / "none.toml")

@@ -132,5 +132,5 @@ def test_the_cache_lies_where_the_environment_says(environment: dict[str, str], 
 
 def test_a_cache_that_cannot_be_written_is_one_clear_error(small_path: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file: cannot be written .* set DRAFTPROOF_CACHE"):
+    with pytest.raises(UsageError, match=r"file: cannot be written .* set DRAFTPROOF_CACHE"):
         fabricate(small_path, tmp_path / "file")

@@ -105,7 +105,7 @@ class Loop:
         """Return the reply and the accept length of each round."""
         ids = list(prompt)
         following, taps = self.target(ids)
-        accepted = []
+        accepted: list[int] = []
         while True:
             ids.append(int(following[-1]))
             room = min(k, budget - (len(ids) - len(prompt)))

@@ -3,10 +3,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.mutation.arena import Limits, events_of, limits_of, log_of
+from harness.mutation.arena import budgets_of, events_of, log_of
 from harness.mutation.verdict import Event
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Declared, Recording, Run, Trace
+from harness.runs.driver import Budget
 from tests.harness.mutation.toy import LOOKUP, PLAIN, entry
 
 
@@ -55,13 +56,13 @@ def test_the_worst_event_is_told_first_and_once() -> None:
 
 
 def test_a_budget_is_ten_times_the_cpu_and_twenty_times_the_wall_with_a_floor() -> None:
-    assert limits_of(run(recording(cpu_seconds=0.5, seconds=3.0))) == {"plain": Limits(cpu_s=5, wall_s=60.0)}
-    assert limits_of(run(recording(cpu_seconds=0.01, seconds=0.1))) == {"plain": Limits(cpu_s=2, wall_s=30.0)}
+    assert budgets_of(run(recording(cpu_seconds=0.5, seconds=3.0))) == {"plain": Budget(cpu_s=5, wall_s=60.0)}
+    assert budgets_of(run(recording(cpu_seconds=0.01, seconds=0.1))) == {"plain": Budget(cpu_s=2, wall_s=30.0)}
 
 
 def test_an_entry_may_set_its_own_budget() -> None:
     own = msgspec.structs.replace(entry("a", "b"), cpu_budget_s=3.5, wall_budget_s=4.0)
-    assert limits_of(run(recording()), own) == {"plain": Limits(cpu_s=4, wall_s=4.0)}
+    assert budgets_of(run(recording()), own) == {"plain": Budget(cpu_s=4, wall_s=4.0)}
 
 
 def test_the_log_shows_the_last_lines_of_what_failed_and_of_nothing_else() -> None:

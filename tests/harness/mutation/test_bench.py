@@ -89,24 +89,24 @@ def test_a_death_is_a_kill_where_the_entry_says_so(tmp_path: Path) -> None:
 
 def test_a_death_with_a_silent_killer_is_no_kill_though_the_entry_says_that_deaths_kill(tmp_path: Path) -> None:
     planted = mutant(TWICE, "os._exit(8)", "same-reply", "test:a.py::b", died_kills=True)
-    shop = toy.workshop(tmp_path, lambda _root, nodes, _limits: toy.node_run(passed=nodes))
+    shop = toy.workshop(tmp_path, lambda _root, nodes, _budget: toy.node_run(passed=nodes))
     assert run_mutant(shop, planted, ToyArena()).result.outcome is Outcome.DIED
 
 
 def test_a_module_that_does_not_import_is_unviable_and_no_start(tmp_path: Path) -> None:
-    result = run(tmp_path, mutant("import json\n", "import json\nimport no_such_module\n", "same-reply"))
+    result = run(tmp_path, mutant("import os\n", "import os\nimport no_such_module\n", "same-reply"))
     assert (result.outcome, result.reason) == (Outcome.UNVIABLE, "its module does not import")
 
 
-def test_limits_come_from_the_clean_run_and_an_entry_may_set_its_own(tmp_path: Path) -> None:
+def test_budgets_come_from_the_clean_run_and_an_entry_may_set_its_own(tmp_path: Path) -> None:
     arena = ToyArena()
     shop = toy.workshop(tmp_path)
     run_mutant(shop, mutant(TWICE, "return str(number)", "same-reply"), arena)
     run_mutant(shop, mutant(TWICE, "return str(number)", "same-reply", cpu_budget_s=7.0, wall_budget_s=9.0), arena)
     clean, first, second = arena.grounds
-    assert clean.limits is None
-    assert {(each.cpu_s, each.wall_s) for each in (first.limits or {}).values()} == {(2, 30.0)}
-    assert {(each.cpu_s, each.wall_s) for each in (second.limits or {}).values()} == {(7, 9.0)}
+    assert clean.budgets is None
+    assert {(each.cpu_s, each.wall_s) for each in (first.budgets or {}).values()} == {(2, 30.0)}
+    assert {(each.cpu_s, each.wall_s) for each in (second.budgets or {}).values()} == {(7, 9.0)}
 
 
 def test_arms_restrict_the_plan_and_keep_what_they_are_compared_with(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_confirmation_runs_marked_in_a_fresh_process_and_nothing_else_does(t
 def test_test_killers_are_run_and_judged_against_their_clean_run(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def run_nodes(root: Path, nodes: Any, _limits: Any) -> Any:
+    def run_nodes(root: Path, nodes: Any, _budget: Any) -> Any:
         is_mutant = "return str(number)" in (root / "toy" / "engine.py").read_text()
         asked.extend(nodes)
         return toy.node_run(failed=nodes if is_mutant else (), passed=() if is_mutant else nodes)
@@ -141,7 +141,7 @@ def test_test_killers_are_run_and_judged_against_their_clean_run(tmp_path: Path)
 
 
 def test_a_test_that_fails_without_the_fault_too_kills_nothing(tmp_path: Path) -> None:
-    shop = toy.workshop(tmp_path, lambda _root, nodes, _limits: toy.node_run(failed=nodes))
+    shop = toy.workshop(tmp_path, lambda _root, nodes, _budget: toy.node_run(failed=nodes))
     result = run_mutant(shop, mutant(TWICE, "return str(number)", "test:a.py::b"), None).result
     assert result.outcome is Outcome.NOT_REACHED
     assert shop.cleans[0].problems[0] == "test:a.py::b fails without any fault"
@@ -153,7 +153,7 @@ def test_the_log_holds_every_look_and_the_diff_its_lines(tmp_path: Path) -> None
     assert "look: mutation plan of exact-counts" in done.log
     assert "look: gate plan of same-reply, exact-counts, wide; fresh process; with marks" in done.log
     assert "-        return str(number + number)\n+        return str(number)\n" in done.diff
-    assert (done.result.place.line, done.result.place.column) == (13, 26)
+    assert (done.result.place.line, done.result.place.column) == (11, 26)
     assert list(shop.folder.iterdir()) == []
 
 

@@ -34,12 +34,22 @@ def test_a_journal_that_was_cut_at_any_byte_continues_with_its_whole_lines(tmp_p
     path = tmp_path / "cut.jsonl"
     for size in range(len(content) + 1):
         path.write_bytes(content[:size])
-        num_lines = content[:size].count(b"\n")
+        whole = content[:size].count(b"\n")
         with Journal.resume(path, SETTINGS) as journal:
-            assert list(journal.done) == ["one", "two", "three"][: max(0, num_lines - 1)]
+            assert list(journal.done) == ["one", "two", "three"][: max(0, whole - 1)]
+        assert path.read_bytes() == content[: content.rfind(b"\n", 0, size) + 1] or whole == 0
+
+
+def test_a_journal_goes_on_where_it_was_cut(tmp_path: Path) -> None:
+    content = written(tmp_path / "whole.jsonl")
+    path = tmp_path / "cut.jsonl"
+    for size in (0, 5, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:size])
+        with Journal.resume(path, SETTINGS) as journal:
+            before = list(journal.done)
             journal.append(result(name="next"))
         with Journal.resume(path, SETTINGS) as journal:
-            assert list(journal.done)[-1] == "next"
+            assert list(journal.done) == [*before, "next"]
 
 
 def test_the_last_result_of_a_mutant_counts(tmp_path: Path) -> None:

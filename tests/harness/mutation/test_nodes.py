@@ -5,9 +5,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.mutation.arena import Limits
 from harness.mutation.nodes import Case, can_import, junit_name, read_junit, run_nodes, sort_nodes
 from harness.mutation.verdict import Event
+from harness.runs.driver import Budget
 
 TESTS = """\
 import os
@@ -83,9 +83,9 @@ def test_nodes_are_sorted_by_what_became_of_them(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["p.py", "pyproject.toml", "test_a.py"]
 
 
-@pytest.mark.parametrize(("name", "limits"), [("endless", Limits(1, 60.0)), ("waits", Limits(30, 1.5))])
-def test_a_test_that_never_ends_is_a_timeout_by_cpu_or_by_wall(tmp_path: Path, name: str, limits: Limits) -> None:
-    run = run_nodes(tree(tmp_path), names(name), limits)
+@pytest.mark.parametrize(("name", "budget"), [("endless", Budget(1, 60.0)), ("waits", Budget(30, 1.5))])
+def test_a_test_that_never_ends_is_a_timeout_by_cpu_or_by_wall(tmp_path: Path, name: str, budget: Budget) -> None:
+    run = run_nodes(tree(tmp_path), names(name), budget)
     assert (run.failed, run.events) == ((), (Event.TIMEOUT,))
 
 
@@ -144,6 +144,6 @@ def test_a_node_whose_name_another_begins_with_is_not_mistaken_for_it() -> None:
 def test_a_limit_of_a_clean_run_has_a_floor(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path), names("good"))
     assert list(run.passed) == names("good")
-    assert run.limits().cpu_s >= 5
-    assert run.limits().wall_s >= 30
-    assert run.limits(7.0, 8.0) == Limits(7.0, 8.0)
+    assert run.budget().cpu_s >= 5
+    assert run.budget().wall_s >= 30
+    assert run.budget(7.0, 8.0) == Budget(7.0, 8.0)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import json
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -24,6 +23,8 @@ from harness.mutation.arena import CPU_BUDGET, Arena, Ground
 from harness.mutation.edits import Edit
 from harness.mutation.entry import Entry, Kind, Mutant
 from harness.mutation.laws import Laws, laws_of
+from harness.mutation.look import MARKS_FILE
+from harness.mutation.marker import MODULE
 from harness.mutation.mutate import Surroundings
 from harness.mutation.nodes import NodeRun
 from harness.mutation.overlay import Source
@@ -38,9 +39,7 @@ from harness.records.recording import Answer, ArmFacts, Counts, Declared, Record
 ENGINE = textwrap.dedent(
     '''\
     """Doubles numbers, and counts how it did."""
-    import json
     import os
-    import sys
 
 
     def reply(number, arm):
@@ -66,7 +65,7 @@ ENGINE = textwrap.dedent(
 
 
     def main(arm, numbers):
-        json.dump([[reply(n, arm), rounds(n, arm)] for n in numbers], sys.stdout)
+        return [[reply(n, arm), rounds(n, arm)] for n in numbers]
     '''
 )
 FORCED_FAIL = """\
@@ -138,9 +137,17 @@ SLICES = {
 FIXTURE = Fixture(recipe="toy@0", model="/nowhere", packs={}, streams=(), vocab_bound=256, block_sizes={})
 
 
+class Exit(Exception):  # noqa: N818  # what os._exit raises in a toy process
+    """A toy process that ends with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 @dataclass
 class ToyArena:
-    """Runs the toy of an overlay in a child process per start. What it was asked is kept."""
+    """Runs the toy of an overlay in a namespace of its own per start. What it was asked is kept."""
 
     grounds: list[Ground] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
@@ -154,29 +161,52 @@ class ToyArena:
 
     def start(self, start: Start, ground: Ground) -> Recording:
         numbers = [each.body["n"] for each in start.requests if each.body]
-        program = f"import toy.engine; toy.engine.main({start.arm!r}, {numbers!r})"
-        environment = {**os.environ, **(ground.environment or {}), "PYTHONPATH": str(ground.overlay)}
-        environment["TOY_IS_FRESH"] = str(int(ground.fresh))
-        command = [sys.executable, "-B", "-S", "-c", program]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+        status, said = perform(ground, start.arm, numbers)
         failures = {0: "", 7: f"{CPU_BUDGET}: spent", 8: "died with status 8"}
-        failure = failures.get(done.returncode, f"never ready: status {done.returncode}")
-        said = json.loads(done.stdout) if done.returncode == 0 else [["", 0]] * len(numbers)
-        answers = [
-            answer(each.id, text, rounds, bool(failure)) for each, (text, rounds) in zip(start.requests, said, strict=True)
-        ]
+        failure = failures.get(status, f"never ready: status {status}")
+        pairs = zip(start.requests, said or [["", 0]] * len(numbers), strict=True)
+        answers = [answer(each.id, text, rounds, bool(failure)) for each, (text, rounds) in pairs]
         return Recording(
             subject="toy",
             start=start,
             answers=tuple(answers),
             trace=Trace(traced=True),
-            log=tuple(done.stderr.splitlines()),
+            log=(),
             exit_status=None,
             failure=failure,
             ready_line="" if failure.startswith("never") else "ready",
             seconds=0.1,
             cpu_seconds=0.1,
         )
+
+
+def perform(ground: Ground, arm: str, numbers: list[int]) -> tuple[int, Any]:
+    """Run the toy once and return (exit status, what it said); its marks go to the overlay's map."""
+    assert ground.overlay is not None
+    marks = ground.overlay / MARKS_FILE
+
+    def hit(index: int) -> None:
+        content = bytearray(marks.read_bytes())
+        content[index] = 1
+        marks.write_bytes(content)
+
+    def leave(status: int) -> None:
+        raise Exit(status)
+
+    environment = {**(ground.environment or {}), "TOY_IS_FRESH": str(int(ground.fresh))}
+    modules = {MODULE: None, "os": SimpleNamespace(environ=environment, _exit=leave)}
+
+    def load(name: str, *rest: Any) -> Any:
+        return modules[name] if name in modules else __import__(name, *rest)
+
+    scope: dict[str, Any] = {"__hit__": hit, "__builtins__": {**vars(builtins), "__import__": load}}
+    try:
+        exec((ground.overlay / "toy" / "engine.py").read_text(), scope)  # noqa: S102  # the text above, with one edit
+        return 0, scope["main"](arm, numbers)
+    except Exit as error:
+        return error.status, None
+    except Exception:
+        return 1, None
 
 
 def answer(request_id: str, text: str, rounds: int, is_lost: bool) -> Answer:
@@ -231,13 +261,18 @@ def catalogue(root: Path, *mutants: Entry, forced_fail: str = FORCED_FAIL) -> No
     tables = [
         {key: value for key, value in msgspec.to_builtins(each).items() if value not in (None, "", [], {})} for each in mutants
     ]
-    (folder / "family.toml").write_bytes(msgspec.toml.encode({"mutant": tables}))
+    (folder / "family.toml").write_text("".join(_table(each) for each in tables))
     if forced_fail:
         (folder / "probes" / "forced-fail.toml").write_text(forced_fail)
 
 
 def _without_defaults(table: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value not in (None, "", [], (), {})}
+
+
+def _table(table: dict[str, Any]) -> str:
+    """Return strings, numbers and lists as TOML, which writes them as JSON does."""
+    return "[[mutant]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
 
 
 def world(root: Path, *arenas: Arena) -> Any:

@@ -7,7 +7,8 @@ import pytest
 
 from harness.errors import FileFormatError
 from harness.records.recording import ArmFacts
-from harness.subjects.description import Behaviour, Capability, bundled_names, load_description, placeholders
+from harness.subjects.declarations import Behaviour, Capability
+from harness.subjects.description import bundled_names, load_description, placeholders
 
 MINIMAL = """
 name = "x"

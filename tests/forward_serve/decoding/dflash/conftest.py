@@ -33,15 +33,30 @@ CONFIG: dict[str, Any] = {
     "num_target_layers": 5,
     "rms_norm_eps": 1e-6,
     "rope_scaling": None,
-    "rope_theta": 1e4,
+    "rope_theta": 2e4,
     "sliding_window": None,
     "use_sliding_window": False,
     "vocab_size": 32,
 }
+# What turns CONFIG into the generation-2 configuration of the same trunk, in the spelling of published packs.
+SECOND: dict[str, Any] = {
+    "architectures": ["DFlash2DraftModel"],
+    "auto_map": ...,
+    "block_size": ...,
+    "dflash_config.block_size": 6,
+    "dflash_config.conv_group_size": 4,
+    "dflash_config.conv_kernel_size": 2,
+    "dflash_config.selector_rank": 5,
+    "dflash_config.selector_top_k": 4,
+    "is_causal": False,
+    "rope_parameters": {"rope_theta": 2e4, "rope_type": "default"},
+    "rope_scaling": ...,
+    "rope_theta": ...,
+}
 
 
 def random_tensors(config: Mapping[str, Any], seed: int) -> Tensors:
-    """Every tensor of a pack of this configuration: lively norms, bf16-exact values."""
+    """Every tensor of a pack of this configuration: lively norms, bf16-exact values. Both generations share the trunk's."""
     rng = np.random.default_rng(seed)
     hidden, width, head_dim = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     queries, keys = config["num_attention_heads"] * head_dim, config["num_key_value_heads"] * head_dim
@@ -69,7 +84,29 @@ def random_tensors(config: Mapping[str, Any], seed: int) -> Tensors:
         linear(f"layers.{layer}.mlp.gate_proj.weight", width, hidden)
         linear(f"layers.{layer}.mlp.up_proj.weight", width, hidden)
         linear(f"layers.{layer}.mlp.down_proj.weight", hidden, width)
+    if config["architectures"] == ["DFlash2DraftModel"]:
+        tensors |= second_tensors(config, rng)
     return {name: (tensor.view(np.uint32) & 0xFFFF0000).view(np.float32) for name, tensor in tensors.items()}
+
+
+def second_tensors(config: Mapping[str, Any], rng: np.random.Generator) -> Tensors:
+    """What generation 2 adds, as large as the trunk's own."""
+    inner, hidden, vocab = config["dflash_config"], config["hidden_size"], config["vocab_size"]
+    taps, rank = inner["conv_kernel_size"], inner["selector_rank"]
+    projection = (2 * taps * (hidden // inner["conv_group_size"]), hidden)
+    tensors: Tensors = {}
+
+    def normal(name: str, *shape: int, scale: float = 1.0) -> None:
+        tensors[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+
+    for layer in range(config["num_hidden_layers"]):
+        for conv in ("attention_conv", "mlp_conv"):
+            normal(f"layers.{layer}.{conv}.base_kernel", 2, taps, hidden)
+            normal(f"layers.{layer}.{conv}.kernel_projection.weight", *projection, scale=hidden**-0.5)
+    normal("candidate_selector.predecessor_codebook", vocab, rank)
+    normal("candidate_selector.successor_codebook", vocab, rank)
+    normal("candidate_selector.hidden_projection.weight", rank, hidden, scale=1.5 * hidden**-0.5)
+    return tensors
 
 
 def safetensors_bytes(tensors: Mapping[str, NDArray[Any]]) -> bytes:
@@ -116,7 +153,7 @@ def write_pack(tmp_path: Path) -> Callable[..., tuple[Path, dict[str, Any], Tens
         changes: Mapping[str, Any] | None = None, seed: int = 0, edit: Callable[[Any], None] | None = None
     ) -> tuple[Path, dict[str, Any], Tensors]:
         config = changed(CONFIG, changes or {})
-        tensors = random_tensors(CONFIG if edit else config, seed)
+        tensors = random_tensors(config, seed)
         if edit is not None:
             edit(tensors)
         (tmp_path / "config.json").write_text(json.dumps(config))

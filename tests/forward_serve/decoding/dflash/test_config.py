@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from forward_serve.decoding.dflash.config import read_config
+from forward_serve.decoding.dflash.generation2 import Generation2
 from forward_serve.errors import Refusal
+from tests.forward_serve.decoding.dflash.conftest import SECOND
 
 WriteConfig = Callable[[Mapping[str, Any]], Path]
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"architectures": ["DFlash2DraftModel"]}, r"architectures=\['DFlash2DraftModel'\] is DFlash generation 2"),
-    ({"architectures": ["Qwen3ForCausalLM"]}, "architectures="),
+    ({"architectures": ["Qwen3ForCausalLM"]}, r"architectures=\['Qwen3ForCausalLM'\] is neither"),
+    ({"architectures": ["DFlashDraftModel", "DFlash2DraftModel"]}, "architectures=.* is neither"),
+    ({"architectures": "DFlashDraftModel"}, "architectures='DFlashDraftModel' is neither"),
     ({"architectures": ...}, "architectures=absent"),
     ({"dflash_config.target_layer_ids": ...}, "target_layer_ids=absent is required"),
     ({"dflash_config.target_layer_ids": None}, "target_layer_ids=absent is required"),
@@ -55,7 +58,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"rope_theta": ...}, "rope_theta=absent"),
     ({"rope_scaling": {"rope_type": "yarn"}}, "rope_scaling=.* is not implemented"),
     ({"rope_theta": ..., "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "rope_parameters.rope_type='yarn'"),
-    ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, "rope_theta=10000.0 differs from"),
+    ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, "rope_theta=20000.0 differs from"),
     ({"rope_theta": ..., "rope_parameters": {"rope_theta": 1e4, "factor": 2.0}}, "rope_parameters.factor=2.0"),
     ({"layer_types": ["full_attention"]}, "layer_types=.* has 1 entries for 2 layers"),
     ({"layer_types": ["full_attention", "linear_attention"]}, "layer_types=.* is not a list"),
@@ -64,11 +67,39 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dflash_config.output_multiplier": 0}, "output_multiplier=0 is not above 0"),
     ({"dflash_config.input_embedding_scale": "2"}, "input_embedding_scale='2' is not a finite number"),
 ]
+BAD_SECOND: list[tuple[dict[str, Any], str]] = [
+    ({"dflash_config.selector_top_k": ...}, "selector_top_k=absent is not a whole number of at least 1"),
+    ({"dflash_config.selector_top_k": None}, "selector_top_k=absent is not a whole number of at least 1"),
+    ({"dflash_config.selector_top_k": 0}, "selector_top_k=0 is not a whole number of at least 1"),
+    ({"dflash_config.selector_top_k": 33}, "selector_top_k=33 is above vocab_size=32"),
+    ({"dflash_config.selector_rank": ...}, "selector_rank=absent"),
+    ({"dflash_config.selector_rank": 0}, "selector_rank=0"),
+    ({"dflash_config.conv_kernel_size": ...}, "conv_kernel_size=absent"),
+    ({"dflash_config.conv_kernel_size": 0}, "conv_kernel_size=0"),
+    ({"dflash_config.conv_kernel_size": 2.0}, "conv_kernel_size=2.0"),
+    ({"dflash_config.conv_group_size": ...}, "conv_group_size=absent"),
+    ({"dflash_config.conv_group_size": 5}, "conv_group_size=5 does not divide hidden_size=16"),
+    ({"dflash_config.conv_group_size": 32}, "conv_group_size=32 does not divide hidden_size=16"),
+    ({"dflash_config.target_layer_ids": ...}, "target_layer_ids=absent is required"),
+    ({"attention_sink_bias": True}, "attention_sink_bias=True changes drafts"),
+    ({"dflash_config.selector_temperature": 2}, "dflash_config.selector_temperature=2 is a key that this reader does not know"),
+    ({"layer_types": ["sliding_attention"] * 2}, "sliding_window=None is not a whole number"),
+    ({"rope_parameters": {"rope_type": "default"}}, "rope_parameters.rope_theta=absent"),
+]
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD, ids=[message for _, message in BAD])
 def test_refused_by_file_key_and_value(write_config: WriteConfig, changes: dict[str, Any], message: str) -> None:
     path = write_config(changes)
+    with pytest.raises(Refusal, match=rf"{path}: {message}.*; \w+"):
+        read_config(path)
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_SECOND, ids=[message for _, message in BAD_SECOND])
+def test_refused_of_generation_2_by_file_key_and_value(
+    write_config: WriteConfig, changes: dict[str, Any], message: str
+) -> None:
+    path = write_config({**SECOND, **changes})
     with pytest.raises(Refusal, match=rf"{path}: {message}.*; \w+"):
         read_config(path)
 
@@ -119,6 +150,24 @@ def test_a_layer_is_causal_if_it_slides_unless_is_causal_says_it_for_all(
     types = ["sliding_attention", "full_attention"]
     config = read_config(write_config({"layer_types": types, "sliding_window": 7, "is_causal": is_causal}))
     assert (config.causal, config.windows) == (want, (7, None))
+
+
+def test_sizes_of_generation_2_are_read_from_dflash_config_first_and_from_the_top_level_too(write_config: WriteConfig) -> None:
+    inner = {"dflash_config.selector_rank": ..., "selector_rank": 7, "selector_top_k": 9}
+    config = read_config(write_config({**SECOND, **inner}))
+    assert config.generation_2 == Generation2(conv_kernel_size=2, conv_group_size=4, selector_rank=7, selector_top_k=4)
+
+
+def test_generation_2_spells_block_size_theta_and_causality_in_its_own_places(write_config: WriteConfig) -> None:
+    changes = {"dflash_config.block_size": 9, "rope_parameters": {"rope_theta": 5e5, "rope_type": "default"}}
+    sliding = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 7, "use_sliding_window": True}
+    config = read_config(write_config({**SECOND, **sliding, **changes}))
+    assert (config.block_size, config.rope_theta) == (9, 5e5)
+    assert (config.causal, config.windows) == ((False, False), (7, 7))
+
+
+def test_generation_1_has_no_sizes_of_generation_2(write_config: WriteConfig) -> None:
+    assert read_config(write_config({})).generation_2 is None
 
 
 @pytest.mark.parametrize("value", [None, 0, -3.0])

@@ -11,6 +11,7 @@ import pytest
 
 from forward_serve.decoding.dflash import open_pack
 from forward_serve.errors import Refusal
+from tests.forward_serve.decoding.dflash.conftest import CONFIG, random_tensors
 
 QUERIES = "layers.1.self_attn.q_proj.weight"
 
@@ -72,7 +73,7 @@ def test_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_pack_of_another_width_than_its_config_says_is_refused(write_pack: Any) -> None:
-    directory, _, _ = write_pack({"intermediate_size": 24}, edit=lambda _tensors: None)
+    directory, _, _ = write_pack({"intermediate_size": 24}, edit=lambda tensors: tensors.update(random_tensors(CONFIG, 0)))
     with pytest.raises(Refusal, match=r"mlp.*_proj.weight has shape \[.*20.*\], config.json makes it \[.*24.*\]"):
         open_pack(directory)
 

@@ -1,0 +1,49 @@
+"""What the laws on whole replies are asked."""
+
+from __future__ import annotations
+
+from harness.records.plan import Tier
+from tests.harness.checks.ideal import fixture
+from tests.harness.plans.planning import asked, plan_of
+
+
+def test_same_reply_sweeps_budgets_about_both_drafters_k() -> None:
+    plan = plan_of("same-reply", Tier.GATE)
+    budgets = {request.max_tokens for request in asked(plan, "lookup", "same-reply") if request.id.startswith("hit-1/")}
+    assert budgets == {1, 2, 3, 4, 5, 6, 7, 8, 9, 24}
+
+
+def test_a_seed_is_asked_again_only_after_other_traffic() -> None:
+    for tier in Tier:
+        plan = plan_of("same-sampled-reply", tier)
+        ids = [request.id for request in plan.start("lookup").requests]
+        first, again = "main-1/24/seed=7/temperature=0.8", "main-1/24/seed=7/temperature=0.8/again"
+        assert ids.index(again) > ids.index(first) + 1
+
+
+def test_drafter_independence_starts_each_k_of_the_law_and_the_fallback_starts() -> None:
+    plan = plan_of("drafter-independence", Tier.GATE)
+    ks = {start.parameters["k"] for start in plan.starts if start.arm == "lookup" and "fallback_below" not in start.parameters}
+    assert ks == {1, 2, 4, 7, 15}
+    assert {start.parameters["fallback_below"] for start in plan.starts if "fallback_below" in start.parameters} == {
+        1.5,
+        2.0,
+        2.5,
+    }
+    assert {start.parameters.get("draft_k") for start in plan.starts if start.arm == "draft"} == {None, 3}
+
+
+def test_the_widest_start_is_in_the_smallest_plan() -> None:
+    plan = plan_of("drafter-independence", Tier.MUTATION)
+    assert [start.id for start in plan.starts] == ["plain", "k-15/lookup"]
+
+
+def test_budget_prefix_crosses_the_natural_end_inside_a_block() -> None:
+    plan = plan_of("budget-prefix", Tier.GATE)
+    requests = plan.start("end/lookup").requests
+    budgets = [request.max_tokens for request in requests]
+    assert budgets == list(range(1, 8))
+    token = int(plan.start("end/lookup").model.rpartition(".")[2])
+    (stream,) = (one for one in fixture().streams if one.prompt_ids == requests[0].prompt_ids[:16])
+    reply = (stream.prompt_ids + stream.reply_ids)[len(requests[0].prompt_ids) :]
+    assert 1 < reply.index(token) < 6
