@@ -32,6 +32,7 @@ class Flags:
     fallback_below: float = 0.0  # 0 = no rule
     fallback_window: int = DEFAULT_FALLBACK_WINDOW
     fail_pass: int | None = None
+    device: Path | None = None  # of the simulated device; None = the host computes
 
 
 def parse_flags(arguments: Sequence[str]) -> Flags:
@@ -50,6 +51,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         fallback_below=given.spec_fallback or 0.0,
         fallback_window=given.spec_fallback_window or DEFAULT_FALLBACK_WINDOW,
         fail_pass=given.fail_pass,
+        device=given.device,
     )
 
 
@@ -76,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     add("-p", dest="port", metavar="PORT", type=_whole(0, 65535), action=_Once, help=f"{DEFAULT_PORT}; 0 = any free port")
     add("--host", metavar="ADDRESS", type=_word, action=_Once, help=f"address to listen on ({DEFAULT_HOST})")
     add("--alias", metavar="NAME", type=_word, action=_Once, help="name of the model in answers (the container's directory)")
-    add("--backend", choices=["host", "npu"], action=_Once, help="where the model runs (host)")
-    add("--device", metavar="PATH", type=_path, action=_Once, help=argparse.SUPPRESS)
+    add("--backend", choices=["host", "npu"], action=_Once, help="where the model runs (host); npu is a simulated device")
+    add("--device", metavar="PATH", type=_path, action=_Once, help="what the simulated device opens and submits to")
     add("--spec-lookup", metavar="K", type=_whole(0), action=_Once, help="draft up to K tokens by prompt lookup (0 = off)")
     add("--spec-draft", metavar="DIR", type=_path, action=_Once, help="draft with a DFlash pack")
     add("--spec-draft-k", metavar="K", type=_whole(1), action=_Once, help="draft up to K tokens (the pack's block size - 1)")
@@ -90,16 +92,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _refuse_unserved(given: argparse.Namespace) -> None:
-    if given.backend == "npu":
-        raise Refusal("--backend=npu: not supported yet by this server; leave it out for the host")
-    if given.device is not None:
-        raise Refusal(f"--device={given.device}: the host backend opens no device; leave it out")
     for flag, value in (("--prefix-cache", given.prefix_cache), ("--dump-logits", given.dump_logits)):
         if value is not None:
             raise Refusal(f"{flag}: not supported yet by this server; leave it out")
 
 
 def _refuse_combinations(given: argparse.Namespace) -> None:
+    if given.backend == "npu" and given.device is None:
+        raise Refusal("--backend=npu: the simulated device needs a path to open; add --device PATH, or leave it out for the host")
+    if given.backend != "npu" and given.device is not None:
+        raise Refusal(f"--device={given.device}: the host backend opens no device; add --backend npu, or leave it out")
     if given.spec_lookup and given.spec_draft is not None:
         both = f"--spec-lookup={given.spec_lookup} beside --spec-draft={given.spec_draft}"
         raise Refusal(f"{both}: a server has one drafter; give one of the two")

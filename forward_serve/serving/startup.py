@@ -10,7 +10,7 @@ from forward_serve.container import Container, open_container
 from forward_serve.decoding.interfaces import Head
 from forward_serve.decoding.lookup import PromptLookupHead
 from forward_serve.errors import Refusal
-from forward_serve.products import HostProducts
+from forward_serve.products import HostProducts, Products
 from forward_serve.qwen3 import Qwen3Base
 from forward_serve.serving.engine import Served
 from forward_serve.serving.fault import PassFault
@@ -19,7 +19,8 @@ from forward_serve.serving.flags import Flags
 from forward_serve.serving.tokenizer import Tokenizer
 from forward_serve.taps import TapSink
 
-BACKEND = "host"
+HOST = "backend=host"
+DEVICE = "backend=npu device=simulated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,10 @@ class Loaded:
 
 def load(flags: Flags) -> Loaded:
     """Open everything, check it against each other and run one pass. Raises Refusal naming file, value, rule and fix."""
+    products = HostProducts() if flags.device is None else _simulated(flags.device)
     container = open_container(flags.model)
     tokenizer = Tokenizer(container.tokenizer_json, container.tokenizer_config)
-    base, head, wanted_k = _model(flags, container)
+    base, head, wanted_k = _model(flags, container, products)
     k = min(wanted_k, base.width - 1)
     _warm_up(base)
     if flags.fail_pass is not None:
@@ -58,26 +60,33 @@ def load(flags: Flags) -> Loaded:
     )
     capped = f" capped-from={wanted_k}" if k < wanted_k else ""
     fault = f" fail-pass={flags.fail_pass}" if flags.fail_pass is not None else ""
-    ready_facts = f"backend={BACKEND} drafter={served.drafter} k={k}{capped} width={base.width} alias={facts.alias}{fault}"
+    backend = HOST if flags.device is None else DEVICE
+    ready_facts = f"{backend} drafter={served.drafter} k={k}{capped} width={base.width} alias={facts.alias}{fault}"
     return Loaded(served, facts, ready_facts)
 
 
-def _model(flags: Flags, container: Container) -> tuple[Qwen3Base, Head | None, int]:
+def _simulated(path: Path) -> Products:
+    from forward_serve.device import SimulatedDevice  # noqa: PLC0415  (a server on the host never needs it)
+
+    return SimulatedDevice.open(path)
+
+
+def _model(flags: Flags, container: Container, products: Products) -> tuple[Qwen3Base, Head | None, int]:
     """Return the base, its drafter and the k that is asked for."""
     if flags.draft is not None:
-        return _model_with_pack(flags, flags.draft, container)
+        return _model_with_pack(flags, flags.draft, container, products)
     head = PromptLookupHead() if flags.lookup_k else None
-    return Qwen3Base(container, HostProducts()), head, flags.lookup_k
+    return Qwen3Base(container, products), head, flags.lookup_k
 
 
-def _model_with_pack(flags: Flags, directory: Path, container: Container) -> tuple[Qwen3Base, Head, int]:
+def _model_with_pack(flags: Flags, directory: Path, container: Container, products: Products) -> tuple[Qwen3Base, Head, int]:
     from forward_serve.decoding.dflash import DFlashHead, open_pack  # noqa: PLC0415  (10 ms that no other server pays)
 
     config = container.config
     pack = open_pack(directory)
     pack.check_against(config)
     taps = TapSink(pack.config.target_layer_ids, config.hidden_size, config.max_position_embeddings)
-    base = Qwen3Base(container, HostProducts(), tap_sink=taps)
+    base = Qwen3Base(container, products, tap_sink=taps)
     return base, DFlashHead(pack, base, taps), _draft_k(flags, pack.block_size)
 
 

@@ -1,8 +1,8 @@
 """The cache of fabricated recipes: made on demand, under their content's hash, whole or not at all.
 
-An entry is named by the recipe's bytes, the bytes of the sources that make and describe it, and numpy's version. It is built in a directory
-beside and renamed; one lock per cache keeps a second process waiting instead of building the same. A kill leaves at most a
-directory that the next build removes. It does not know what is built.
+An entry is named by the recipe's bytes, the bytes of the sources that make and describe it, and numpy's version. It is
+built in a directory beside and renamed; one lock per cache keeps a second process waiting instead of building the same. A
+kill leaves at most a directory that the next build removes. It does not know what is built.
 """
 
 from __future__ import annotations

@@ -62,14 +62,14 @@ def budgets_of(clean: Run, entry: Entry | None = None) -> dict[str, Budget]:
     }
 
 
-def log_of(run: Run, last: int = 20) -> list[str]:
-    """Return what a person wants to see of each start that failed: how, and its last lines."""
-    lines: list[str] = []
-    for recording in run.recordings:
-        if recording.failure:
-            lines.append(f"{recording.start.id}: {recording.failure}")
-            lines += [f"  {line}" for line in recording.log[-last:]]
-    return lines
+def log_of(run: Run) -> list[str]:
+    """Return what a person wants to see of each start that failed, line by line; a failure holds the subject's last lines."""
+    return [
+        line
+        for recording in run.recordings
+        if recording.failure
+        for line in f"{recording.start.id}: {recording.failure}".split("\n")
+    ]
 
 
 def _event(recording: Recording) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,7 +52,10 @@ def lint(
     """Return what is wrong with each mutant, at most one problem each. `checks` and `arms` are all that exist."""
     problems = []
     for mutant in mutants:
-        found = _stale(mutant, read, checks, arms, nodes) or _unviable(mutant, read)
+        found = _stale(mutant, read, checks, arms, nodes)
+        if found is None and mutant.edits:
+            why = unviable(mutant.edits, read)
+            found = Problem(mutant.id, Outcome.UNVIABLE, why) if why else None
         if found is not None:
             problems.append(found)
     return tuple(problems)
@@ -90,21 +93,20 @@ def _stale(mutant: Mutant, read: ReadSource, checks: Collection[str], arms: Coll
     return Problem(mutant.id, Outcome.STALE, told) if told else None
 
 
-def _unviable(mutant: Mutant, read: ReadSource) -> Problem | None:
-    changed = not mutant.edits
-    for file, text in plant(mutant.edits, read).items():
+def unviable(edits: Sequence[Edit], read: ReadSource) -> str:
+    """Say why edits that can be planted make no mutant: a file that does not compile, or no code that changes; else ""."""
+    changed = False
+    for file, text in plant(edits, read).items():
         if not file.endswith(".py"):
             changed = True
             continue
         try:
             compile(text, file, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
-            return Problem(mutant.id, Outcome.UNVIABLE, f"{file}: does not compile after the edit: {error}")
+            return f"{file}: does not compile after the edit: {error}"
         original = read(file)
         changed = changed or original is None or ast.dump(ast.parse(original)) != ast.dump(ast.parse(text))
-    if not changed:
-        return Problem(mutant.id, Outcome.UNVIABLE, "the edit changes no code; plant a fault")
-    return None
+    return "" if changed else "the edit changes no code; plant a fault"
 
 
 def _tests_of(path: Path) -> frozenset[str]:

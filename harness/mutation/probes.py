@@ -15,7 +15,7 @@ from harness.mutation.arena import Arena, Ground, budgets_of, events_of, log_of
 from harness.mutation.edits import Edit, problem
 from harness.mutation.entry import TEST, Mutant
 from harness.mutation.laws import CONTROL
-from harness.mutation.lint import plant
+from harness.mutation.lint import plant, unviable
 from harness.mutation.overlay import Source, make_overlay, tree_hash, write
 from harness.mutation.verdict import Attempt, attempt
 from harness.mutation.workshop import Clean, Workshop
@@ -70,8 +70,10 @@ def neutral_verdict(seen: Attempt) -> ProbeResult:
 def forced_fail(workshop: Workshop, edits: Sequence[Edit], plan: Plan, clean: Clean, arena: Arena) -> ProbeResult:
     """Run the mutant that corrupts everything a subject says: every check that judges the subject must fail on it."""
     stale = [why for edit in edits if (why := problem(workshop.source.read(edit.file), edit))]
-    if stale or not edits:
-        return ProbeResult("forced-fail", holds=False, message=_some(stale or ["there is none"]), stale=True)
+    if not stale:
+        stale = [why] if (why := unviable(edits, workshop.source.read)) else []
+    if stale:
+        return ProbeResult("forced-fail", holds=False, message=_some(stale), stale=True)
     return forced_fail_verdict(_seen(workshop, plant(edits, workshop.source.read), plan, clean, arena))
 
 

@@ -39,11 +39,12 @@ def _lines(report: MutationReport, code: ExitCode) -> list[str]:
     lines += [result_line(result) for result in report.results if result.outcome is not Outcome.KILLED]
     lines += [f"redundant: {', '.join(group)}: the same checks kill the same rows" for group in redundant(report.results)]
     lines += [f"not tested: {name} ({one_line(why)})" for name, why in report.not_tested.items()]
-    lines += [f"probe {each.id}: {'holds' if each.holds else 'FAILS'}: {one_line(each.message)}" for each in report.probes]
+    lines += [f"probe {each.id} FAILS: {one_line(each.message)}" for each in report.probes if not each.holds]
     gaps = len(not_asked(report.checks, report.results))
     if gaps:
         lines.append(f"{gaps} of {len(report.checks) * len(report.results)} cells of the matrix were not asked; --full asks them")
     found = ", ".join(f"{count} {outcome.value}" for outcome, count in counts(report.results).items()) or "nothing ran"
+    held = f"{sum(each.holds for each in report.probes)} of {len(report.probes)} probes hold"
     checks = f"{len(report.unproven)} unproven checks" if report.whole else "a selection: no claim about other checks"
-    lines.append(f"{code.name} ({int(code)}): {score(report.results)}; {found}; {checks}; {report.seconds:.1f} s")
+    lines.append(f"{code.name} ({int(code)}): {score(report.results)}; {found}; {checks}; {held}; {report.seconds:.1f} s")
     return lines

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from harness.errors import UsageError
-from harness.oracle.lookup import Rules, Said, Trace, trace
+from harness.oracle.lookup import trace
+from harness.oracle.loop import Rules, Said, Trace
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Round
 

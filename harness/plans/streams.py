@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.errors import UsageError
-from harness.oracle.lookup import Rules, Said, Trace, trace
+from harness.oracle.lookup import trace
+from harness.oracle.loop import Rules, Said, Trace
 from harness.records.fixture import Fixture, Stream
 
 

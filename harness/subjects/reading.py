@@ -64,9 +64,9 @@ def join_events(events: Sequence[Any], chunks: Sequence[Chunk], speech: Speech) 
     """Return the reply that a stream adds up to. Raises BrokenBodyError."""
     if not events:
         raise BrokenBodyError("stream: carried no event")
-    ids_of_events = {event.get("id") for event in events}
+    ids_of_events = {repr(event.get("id")) for event in events}  # repr: a broken one may be a list
     if len(ids_of_events) != 1:
-        raise BrokenBodyError(f"stream: events of several ids {sorted(map(str, ids_of_events))}")
+        raise BrokenBodyError(f"stream: events of several ids {', '.join(sorted(ids_of_events))}")
     choices = [choice for event in events if (choice := _choice_of_event(event)) is not None]
     finishes = [chunk.finish_reason for chunk in chunks if chunk.finish_reason is not None]
     stops = [stop for choice in choices if (stop := _stop_reason(choice, speech)) is not None]

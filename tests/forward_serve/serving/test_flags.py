@@ -26,6 +26,11 @@ def test_every_flag_that_is_served_arrives() -> None:
     assert got == Flags(Path("dir"), 0, "0.0.0.0", "tiny", 0, Path("pack"), 3, 2.5, 5, 9)  # noqa: S104
 
 
+def test_a_device_arrives_with_its_backend_alone() -> None:
+    assert flags("--backend", "npu", "--device", "/dev/accel/accel0").device == Path("/dev/accel/accel0")
+    assert flags("--backend", "host").device is None
+
+
 def test_lookup_0_is_no_drafter_and_may_stand_beside_a_pack() -> None:
     assert flags("--spec-lookup", "0") == flags()
     assert flags("--spec-lookup", "0", "--spec-draft", "pack").draft == Path("pack")
@@ -61,8 +66,10 @@ def test_lookup_0_is_no_drafter_and_may_stand_beside_a_pack() -> None:
         (["--spec-lookup", "4", "--spec-fallback-window", "5"], "--spec-fallback-window=5: .* --spec-fallback"),
         (["--spec-lookup", "4", "--spec-fallback", "2", "--spec-fallback-window", "0"], "window: '0' .* at least 1"),
         (["--backend", "gpu"], "argument --backend: invalid choice: 'gpu'"),
-        (["--backend", "npu", "--device", "/dev/null"], "--backend=npu: not supported yet"),
+        (["--backend", "npu"], "--backend=npu: the simulated device needs a path to open; add --device"),
+        (["--backend", "npu", "--device", ""], "argument --device: ''"),
         (["--device", "/dev/null"], "--device=/dev/null: the host backend opens no device"),
+        (["--backend", "host", "--device", "/dev/null"], "--device=/dev/null: the host backend opens no device"),
         (["--prefix-cache"], "--prefix-cache: not supported yet"),
         (["--dump-logits", "out"], "--dump-logits: not supported yet"),
         (["--fail-pass", "0"], "argument --fail-pass: '0'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 from pathlib import Path
 
@@ -58,6 +60,55 @@ def test_a_packs_k_is_its_block_but_one_unless_less_is_asked_for(
     got = loaded(tiny, "--spec-draft", str(pack), *arguments)
     assert got.ready_facts == f"backend=host drafter=dflash {k} width=16 alias=tiny"
     assert f"k={got.served.k}" == k.split(maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        ([], "drafter=none k=0 width=8 alias=tiny"),
+        (["--spec-lookup", "7"], "drafter=lookup k=7 width=8 alias=tiny"),
+        (["--spec-lookup", "8"], "drafter=lookup k=7 capped-from=8 width=8 alias=tiny"),
+    ],
+    ids=" ".join,
+)
+def test_a_device_is_called_simulated_and_caps_k_at_its_width_but_one(tiny: Path, arguments: list[str], facts: str) -> None:
+    got = loaded(tiny, "--backend", "npu", "--device", os.devnull, *arguments)
+    assert got.ready_facts == f"backend=npu device=simulated {facts}"
+
+
+@pytest.mark.parametrize(("block_size", "k"), [(8, "k=7"), (17, "k=7 capped-from=16")])
+def test_a_pack_drafts_for_a_device_on_the_host(tiny: Path, tmp_path: Path, block_size: int, k: str) -> None:
+    pack = write_pack(tmp_path / "pack", seed=10, block_size=block_size)
+    got = loaded(tiny, "--backend", "npu", "--device", os.devnull, "--spec-draft", str(pack))
+    assert got.ready_facts == f"backend=npu device=simulated drafter=dflash {k} width=8 alias=tiny"
+
+
+def test_a_device_is_opened_once_before_ready_and_the_warm_up_is_one_submit(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = tmp_path / "node"
+    node.touch()
+    calls: list[str] = []
+    opened, ioctl = os.open, fcntl.ioctl
+
+    def recorded_open(path: Path, *arguments: int) -> int:
+        calls.extend(["open"] * (path == node))
+        return opened(path, *arguments)
+
+    def recorded_ioctl(descriptor: int, request: int) -> object:
+        calls.append("submit")
+        return ioctl(descriptor, request)
+
+    monkeypatch.setattr(os, "open", recorded_open)
+    monkeypatch.setattr(fcntl, "ioctl", recorded_ioctl)
+    loaded(tiny, "--backend", "npu", "--device", str(node), "--spec-lookup", "4")
+    assert calls == ["open", "submit"]
+
+
+def test_a_device_that_cannot_be_opened_is_refused_before_the_container_is_read(tmp_path: Path) -> None:
+    missing = tmp_path / "no-such-device"
+    with pytest.raises(Refusal, match=f"^--device={missing}: No such file or directory; the simulated device is a path"):
+        loaded(tmp_path / "no-such-container", "--backend", "npu", "--device", str(missing))
 
 
 def test_more_drafts_than_a_block_holds_are_refused(tiny: Path, tmp_path: Path) -> None:

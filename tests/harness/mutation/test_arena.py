@@ -65,6 +65,6 @@ def test_an_entry_may_set_its_own_budget() -> None:
     assert budgets_of(run(recording()), own) == {"plain": Budget(cpu_s=4, wall_s=4.0)}
 
 
-def test_the_log_shows_the_last_lines_of_what_failed_and_of_nothing_else() -> None:
+def test_the_log_shows_the_lines_of_what_failed_and_of_nothing_else() -> None:
     assert log_of(run(recording())) == []
-    assert log_of(run(recording("died")), last=1) == ["plain: died", "  last"]
+    assert log_of(run(recording("died; its last lines:\n  last"))) == ["plain: died; its last lines:", "  last"]

@@ -61,7 +61,9 @@ def test_a_catalogue_that_proves_every_check_ends_with_0(tmp_path: Path) -> None
         "working-tree",
     ]
     assert all(probe["holds"] for probe in ours(tmp_path)["probes"])
-    assert "PROVEN (0): 2 of 2 killed by their named checks; 2 KILLED; 0 unproven checks" in toy.printed(around)
+    assert "PROVEN (0): 2 of 2 killed by their named checks; 2 KILLED; 0 unproven checks; 5 of 5 probes hold" in toy.printed(
+        around
+    )
 
 
 def test_a_check_that_no_killed_mutant_names_is_the_headline(tmp_path: Path) -> None:

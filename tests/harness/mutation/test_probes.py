@@ -98,7 +98,11 @@ def test_a_subject_that_dies_instead_of_lying_fails_the_probe() -> None:
     assert (result.holds, result.unproven, result.stale) == (False, (), False)
 
 
-@pytest.mark.parametrize("edits", [(), (Edit("toy/engine.py", "nowhere", "x"),)], ids=["none", "lost anchor"])
+@pytest.mark.parametrize(
+    "edits",
+    [(), (Edit("toy/engine.py", "nowhere", "x"),), (Edit("toy/engine.py", "number * 2", "number *"),)],
+    ids=["none", "lost anchor", "no syntax"],
+)
 def test_a_forced_fail_mutant_that_cannot_be_planted_is_stale(tmp_path: Path, edits: tuple[Edit, ...]) -> None:
     result = run(tmp_path, probes.forced_fail, edits)
     assert (result.holds, result.stale) == (False, True)

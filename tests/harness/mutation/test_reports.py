@@ -128,7 +128,7 @@ def test_the_summary_puts_the_unproven_checks_first_and_the_verdict_last() -> No
     lines = summary(everything(), ExitCode.BASELINE_RED).splitlines()
     assert lines[0] == "unproven check: check-b (no killed mutant names it as its killer)"
     assert lines[-1].startswith("BASELINE_RED (4): 1 of 10 killed by their named checks; 1 KILLED, 1 WRONG-KILLER, 1 SURVIVED")
-    assert lines[-1].endswith("1 unproven checks; 1.2 s")
+    assert lines[-1].endswith("1 unproven checks; 1 of 2 probes hold; 1.2 s")
     assert all(line.isprintable() and not line.lstrip().startswith("::") and "##[" not in line for line in lines)
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.oracle.lookup import Rules, Said, Step, Trace, propose, trace
+from harness.oracle.lookup import propose, trace
+from harness.oracle.loop import Rules, Said, Step, Trace
 
 A, B, C, D, E, F, X, Y, Z = range(9)
 

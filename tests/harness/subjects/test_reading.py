@@ -178,7 +178,9 @@ def test_log_probabilities_of_chunks_are_joined_key_by_key():
     ("events", "why", "num_chunks"),
     [
         ((), "stream: carried no event", 0),
-        ((event("a"), event("b") | {"id": "cmpl-2"}), "events of several ids ['cmpl-1', 'cmpl-2']", 2),
+        ((event("a"), event("b") | {"id": "cmpl-2"}), "events of several ids 'cmpl-1', 'cmpl-2'", 2),
+        ((event("a") | {"id": []},), "id=[] is no string", 1),
+        ((event("a"), event("b") | {"id": {}}), "events of several ids 'cmpl-1', {}", 2),
         ((event("a"), b"{"), "body is not JSON", 1),
         ((event("a"), {"error": {"message": "pass failed"}}), "stream: carried an error: {'message': 'pass failed'}", 1),
         ((event("a"), event(None)), "choices[0].text=None is no string", 1),

@@ -56,11 +56,15 @@ class PlainDrafter:
         y = np.array([rms(row, self.weight(layer, f"{norm}.weight")) for row in x])
         if not self.is_second:
             return x + function(y, layer)
-        deltas = y @ self.weight(layer, f"{conv}.kernel_projection.weight").T
+        deltas = self.deltas(y, layer, conv)
         base = self.weight(layer, f"{conv}.base_kernel")
         h = self.convolved(0, y, base, deltas)
         output = function(h, layer)
         return x + self.convolved(1, output, base, deltas)
+
+    def deltas(self, y: Array, layer: int, conv: str) -> Array:
+        """Return what each slot adds to the coefficients of both sides, all taps and all groups."""
+        return y @ self.weight(layer, f"{conv}.kernel_projection.weight").T
 
     def convolved(self, side: int, rows: Array, base: Array, deltas: Array) -> Array:
         """Return each channel of each slot as a sum over the slot itself and the ones before it."""

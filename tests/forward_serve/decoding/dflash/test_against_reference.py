@@ -102,9 +102,7 @@ def as_generation_1(tensors: Tensors, config: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, SCALED], ids=["plain", "scaled-and-capped"])
-def test_identity_setting_of_generation_2_is_its_generation_1_twin_to_the_bit(
-    write_pack: Any, changes: dict[str, Any]
-) -> None:
+def test_identity_setting_of_generation_2_is_its_generation_1_twin_to_the_bit(write_pack: Any, changes: dict[str, Any]) -> None:
     directory, first_config, first_tensors = write_pack(changes)
     first = open_pack(directory)
     target = Target(first_config)

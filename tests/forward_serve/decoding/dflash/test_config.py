@@ -96,9 +96,7 @@ def test_refused_by_file_key_and_value(write_config: WriteConfig, changes: dict[
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD_SECOND, ids=[message for _, message in BAD_SECOND])
-def test_refused_of_generation_2_by_file_key_and_value(
-    write_config: WriteConfig, changes: dict[str, Any], message: str
-) -> None:
+def test_refused_of_generation_2_by_file_key_and_value(write_config: WriteConfig, changes: dict[str, Any], message: str) -> None:
     path = write_config({**SECOND, **changes})
     with pytest.raises(Refusal, match=rf"{path}: {message}.*; \w+"):
         read_config(path)

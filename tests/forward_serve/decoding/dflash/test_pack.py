@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from forward_serve.decoding.dflash import open_pack
 from forward_serve.errors import Refusal
-from tests.forward_serve.decoding.dflash.conftest import CONFIG, random_tensors
+from tests.forward_serve.decoding.dflash.conftest import CONFIG, SECOND, random_tensors
 
 QUERIES = "layers.1.self_attn.q_proj.weight"
 
@@ -49,6 +50,71 @@ def test_refused_by_file_and_tensor(write_pack: Any, edit: Callable[[Any], None]
     directory, _, _ = write_pack(edit=edit)
     with pytest.raises(Refusal, match=rf"{directory / 'model.safetensors'}: {message}.*; \w+"):
         open_pack(directory)
+
+
+CONV, MLP_CONV = "layers.0.attention_conv", "layers.1.mlp_conv"
+SELECTOR = "candidate_selector"
+
+
+def misname(name: str, wrong: str) -> Callable[[Any], None]:
+    return lambda tensors: tensors.update({wrong: tensors.pop(name)})
+
+
+BAD_SECOND: list[tuple[Callable[[Any], None], str]] = [
+    (drop(f"{CONV}.base_kernel"), rf"{CONV}.base_kernel is missing, shape \[2, 2, 16\] expected"),
+    (drop(f"{SELECTOR}.successor_codebook"), rf"{SELECTOR}.successor_codebook is missing, shape \[32, 5\] expected"),
+    (
+        misname(f"{SELECTOR}.predecessor_codebook", f"{SELECTOR}.predecessor_codebook.weight"),
+        f"{SELECTOR}.predecessor_codebook.weight is stored under a wrong name, a pack calls it {SELECTOR}.predecessor_codebook",
+    ),
+    (
+        misname(f"{MLP_CONV}.base_kernel", f"{MLP_CONV}.base_kernel.weight"),
+        f"{MLP_CONV}.base_kernel.weight is stored under a wrong name, a pack calls it {MLP_CONV}.base_kernel",
+    ),
+    (
+        misname(f"{SELECTOR}.hidden_projection.weight", f"{SELECTOR}.hidden_projection"),
+        f"{SELECTOR}.hidden_projection is stored under a wrong name, a pack calls it {SELECTOR}.hidden_projection.weight",
+    ),
+    (
+        add(f"{SELECTOR}.successor_codebook.weight", np.zeros((32, 5), np.float32)),
+        f"{SELECTOR}.successor_codebook.weight is not a tensor of such a pack",
+    ),
+    (
+        add(f"{CONV}.base_kernel", np.zeros((2, 16, 2), np.float32)),
+        rf"{CONV}.base_kernel has shape \[2, 16, 2\], config.json makes it \[2, 2, 16\]",
+    ),
+    (
+        add(f"{CONV}.base_kernel", np.zeros((2, 3, 16), np.float32)),
+        rf"{CONV}.base_kernel has shape \[2, 3, 16\], config.json makes it \[2, 2, 16\]",
+    ),
+    (
+        add(f"{MLP_CONV}.kernel_projection.weight", np.zeros((8, 16), np.float32)),
+        rf"{MLP_CONV}.kernel_projection.weight has shape \[8, 16\], config.json makes it \[16, 16\]",
+    ),
+    (
+        add(f"{SELECTOR}.predecessor_codebook", np.zeros((5, 32), np.float32)),
+        rf"{SELECTOR}.predecessor_codebook has shape \[5, 32\], config.json makes it \[32, 5\]",
+    ),
+    (
+        add(f"{SELECTOR}.hidden_projection.weight", np.zeros((16, 5), np.float32)),
+        rf"{SELECTOR}.hidden_projection.weight has shape \[16, 5\], config.json makes it \[5, 16\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("edit", "message"), BAD_SECOND, ids=[message for _, message in BAD_SECOND])
+def test_refused_of_generation_2_by_file_and_tensor(write_pack: Any, edit: Callable[[Any], None], message: str) -> None:
+    directory, _, _ = write_pack(SECOND, edit=edit)
+    with pytest.raises(Refusal, match=rf"{directory / 'model.safetensors'}: {message}.*; \w+"):
+        open_pack(directory)
+
+
+def test_tensors_of_generation_2_in_a_pack_that_says_generation_1_are_refused(write_pack: Any) -> None:
+    directory, _, tensors = write_pack(SECOND)
+    (directory / "config.json").write_text(json.dumps(CONFIG))
+    with pytest.raises(Refusal, match=rf"{SELECTOR}.hidden_projection.weight is not a tensor of such a pack"):
+        open_pack(directory)
+    assert len(tensors) == 15 * 2 + 6
 
 
 @pytest.mark.parametrize("num_bytes", [0, 7, 100, -1])
@@ -93,6 +159,20 @@ def test_weights_are_widened_without_a_changed_bit(write_pack: Any) -> None:
     assert np.array_equal(layer.mlp_norm, stored("post_attention_layernorm"))
     assert np.array_equal(pack.fc.T, tensors["fc.weight"])
     assert {pack.fc.dtype, layer.qkv.dtype, layer.key_norm.dtype} == {np.dtype(np.float32)}
+
+
+def test_weights_of_generation_2_are_widened_without_a_changed_bit(write_pack: Any) -> None:
+    directory, _, tensors = write_pack(SECOND)
+    pack = open_pack(directory)
+    conv, selector = pack.layers[1].mlp_conv, pack.selector
+    assert conv is not None
+    assert selector is not None
+    assert np.array_equal(conv.kernels.reshape(2, 2, 16), tensors[f"{MLP_CONV}.base_kernel"])
+    assert np.array_equal(conv.projection.T, tensors[f"{MLP_CONV}.kernel_projection.weight"])
+    assert np.array_equal(selector.predecessors, tensors[f"{SELECTOR}.predecessor_codebook"])
+    assert np.array_equal(selector.successors, tensors[f"{SELECTOR}.successor_codebook"])
+    assert np.array_equal(selector.gate.T, tensors[f"{SELECTOR}.hidden_projection.weight"])
+    assert (selector.top_k, conv.kernels.dtype, selector.gate.dtype) == (4, np.float32, np.float32)
 
 
 def test_each_file_is_opened_once(write_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
