@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from harness.checks.cached import resumptions
 from harness.oracle.predict import Prediction, predict
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Declared, Recording, Run
@@ -28,6 +29,7 @@ class Evidence:
         self.run = run
         self._recordings = {recording.start.id: recording for recording in run.recordings}
         self._predictions: dict[tuple[str, str], Prediction | None] = {}
+        self._resumed: dict[str, dict[str, int | None]] = {}  # start -> request -> positions
 
     @property
     def declared(self) -> Declared:
@@ -45,7 +47,7 @@ class Evidence:
 
     def facts(self, start: Start) -> ArmFacts:
         """What the description says of a start's arm."""
-        return self.declared.arms[start.arm]
+        return self.declared.facts_of(start)
 
     def recording(self, start_id: str) -> Recording | None:
         """The recording of a start, None if it was never made."""
@@ -70,6 +72,10 @@ class Evidence:
             return None
         return self.case(case.start.reference, case.request.id)
 
+    def on_host(self, case: Case) -> Case | None:
+        """The same request on the host's plain arm, for a start on a device; None where that is not asked it."""
+        return self.case(case.start.host, case.request.id) if case.start.host is not None else None
+
     def case(self, start_id: str, request_id: str) -> Case | None:
         """One case by its names."""
         return self._by_name.get((start_id, request_id))
@@ -81,9 +87,23 @@ class Evidence:
         """
         key = (case.start.id, case.request.id)
         if key not in self._predictions:
-            plain = case if case.start.reference is None else self.reference(case)
-            self._predictions[key] = predict(case.start, case.request, plain.answer, self.declared) if plain is not None else None
+            resumed = self.resumed(case)
+            self._predictions[key] = None if resumed is None else self._predict(case, resumed)
         return self._predictions[key]
+
+    def resumed(self, case: Case) -> int | None:
+        """How many positions a request must find in the prefix cache: 0 on a start without one; None where nobody knows."""
+        if not case.facts.prefix_cache:
+            return 0
+        start_id = case.start.id
+        if start_id not in self._resumed:
+            cases = [one for one in self.all_cases if one.start.id == start_id]
+            self._resumed[start_id] = resumptions(self, cases, self._predict)
+        return self._resumed[start_id][case.request.id]
+
+    def _predict(self, case: Case, resumed: int) -> Prediction | None:
+        plain = case if case.start.reference is None else self.reference(case)
+        return None if plain is None else predict(case.start, case.request, plain.answer, self.declared, cached=resumed)
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, str], Case]:

@@ -30,6 +30,7 @@ _ORDER = (
     "cancel-frees",
     "refusals",
     "device-opens",
+    "device-passes",
 )
 
 

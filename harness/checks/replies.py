@@ -27,6 +27,21 @@ from harness.records.recording import Reply
 def _judge_same_reply(evidence: Evidence, ledger: Ledger) -> None:
     for case, reference in pairs(evidence, ledger, "same-reply"):
         equal_to(evidence, ledger, case, reference)
+    for case in evidence.cases("same-reply"):
+        if case.start.host is not None and case.request.is_greedy:
+            _judge_host_ids(evidence, ledger, case)
+
+
+def _judge_host_ids(evidence: Evidence, ledger: Ledger, case: Case) -> None:
+    """Hold a device's greedy ids against the host's plain arm's: rounding moves no certified choice."""
+    host = evidence.on_host(case)
+    if host is None:
+        ledger.blind(case.start.id, f"{case.start.host} is not asked {case.request.id}, so nothing is compared")
+        return
+    ledger.examine(case.start.id)
+    want, got = served(evidence, ledger, host), served(evidence, ledger, case)
+    if want is not None and got is not None:
+        ledger.compare(case, "ids of the plain arm on the host", _said(want), _said(got))
 
 
 def _judge_same_sampled_reply(evidence: Evidence, ledger: Ledger) -> None:
@@ -119,7 +134,7 @@ def _require_width(evidence: Evidence, ledger: Ledger, case: Case, widest: int) 
     parameters = case.start.parameters
     k = parameters.get("k", parameters.get("draft_k"))
     may_stop_drafting = "fallback_below" in parameters
-    want = 1 if k is None or may_stop_drafting else min(int(k), evidence.declared.width - 1)
+    want = 1 if k is None or may_stop_drafting else min(int(k), evidence.declared.width_of(case.start.arm) - 1)
     ledger.precondition(case.start.id, widest >= want, f"no round drafted {want} ids or more", want=want, got=widest)
 
 
@@ -144,7 +159,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "same-reply",
         Verdict.MISMATCH,
-        "Each greedy request has the plain arm's ids, text, finish and stop reason, and usage.",
+        "Each greedy request has the plain arm's ids, text, finish and stop reason, and usage; on a device also the host's ids.",
         _judge_same_reply,
     ),
     Check(

@@ -9,11 +9,24 @@ from harness.oracle.tensors64 import Array
 
 Mask = NDArray[np.bool_]
 Positions = NDArray[np.int64]
+Places = NDArray[np.intp]
 
 
 def rms(x: Array, weight: Array, eps: float) -> Array:
     """Return x / sqrt(mean(x^2) + eps) * weight over the last axis."""
-    return x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps) * weight
+    normed: Array = x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps) * weight
+    return normed
+
+
+def linear(x: Array, weight: Array) -> Array:
+    """Return x [..., in] times the transposed weight [out, in], all rows as one product."""
+    rows: Array = x.reshape(-1, x.shape[-1]) @ weight.T
+    return rows.reshape(*x.shape[:-1], -1)
+
+
+def heads(x: Array, count: int) -> Array:
+    """Return rows [..., count * d] as heads [..., count, d]."""
+    return x.reshape(*x.shape[:-1], count, -1)
 
 
 def silu(x: Array) -> Array:
@@ -33,19 +46,17 @@ def rotated(x: Array, positions: Positions, theta: float) -> Array:
     return np.concatenate([turned.real, turned.imag], axis=-1)
 
 
-def attended(q: Array, k: Array, v: Array, visible: Mask) -> Array:
-    """Return softmax(q k / sqrt(d)) v [..., rows, heads, d] over the keys that each row may see.
+def grouped(q: Array, num_kv_heads: int) -> Array:
+    """Return queries [..., heads, d] by the kv head that they read, [..., kv heads, heads / kv heads, d]: in order, no tiling."""
+    return q.reshape(*q.shape[:-2], num_kv_heads, -1, q.shape[-1])
 
-    `q` is [..., rows, heads, d], `k` and `v` [..., keys, kv heads, d], `visible` [..., rows, keys]. Query head h reads kv head
-    h // (heads / kv heads). Every row must see a key.
-    """
-    share = q.shape[-2] // k.shape[-2]
-    grouped = q.reshape(*q.shape[:-2], k.shape[-2], share, q.shape[-1])
-    scores = np.einsum("...qhgd,...khd->...hgqk", grouped, k, optimize=True) / np.sqrt(q.shape[-1])
-    scores = np.where(visible[..., None, None, :, :], scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return np.einsum("...hgqk,...khd->...qhgd", weights, v, optimize=True).reshape(q.shape)
+
+def softmax(scores: Array, visible: Mask) -> Array:
+    """Return weights over the last axis, zero where `visible` is not; every row must see a key."""
+    seen = np.where(visible, scores, -np.inf)
+    weights = np.exp(seen - seen.max(axis=-1, keepdims=True))
+    normed: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return normed
 
 
 class Readout:
@@ -55,20 +66,21 @@ class Readout:
         """`head` is [V, H]."""
         distinct, place = np.unique(head, axis=0, return_inverse=True)
         self._place = place.reshape(-1)
-        self._columns = distinct.T
+        self._rows = distinct
 
     def scores(self, hidden: Array) -> Array:
         """Return scores [..., V] of hidden rows [..., H]."""
-        scores: Array = (hidden @ self._columns)[..., self._place]
-        return scores
+        return linear(hidden, self._rows)[..., self._place]
 
 
-def best(scores: Array) -> NDArray[np.intp]:
+def best(scores: Array) -> Places:
     """Return the place of the largest score [...] of [..., n]; of equal ones the lowest."""
-    return scores.argmax(axis=-1)
+    place: Places = scores.argmax(axis=-1)
+    return place
 
 
 def margins(scores: Array) -> Array:
     """Return by how much the largest score leads the second [...] of [..., n], as a share of the largest absolute one."""
     ordered = np.partition(scores, -2, axis=-1)
-    return (ordered[..., -1] - ordered[..., -2]) / np.abs(scores).max(axis=-1)
+    leads: Array = (ordered[..., -1] - ordered[..., -2]) / np.abs(scores).max(axis=-1)
+    return leads

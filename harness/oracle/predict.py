@@ -1,23 +1,24 @@
-"""What the path of a request must have been, from its prompt and the plain reply alone. Shares nothing with the engine.
+"""What the path of a request must have been, from its prompt and the plain reply, and for packs what they draft on that sequence.
 
 It knows who may speculate and which oracle walks which arm; the walk itself is the oracle's. What no oracle knows stays None,
-never a guess.
+never a guess. It reads no file: what takes a model to know comes as expectations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from harness.errors import UsageError
+from harness.oracle.abstain import abstains
 from harness.oracle.lookup import trace
 from harness.oracle.loop import Rules, Said, Trace
+from harness.oracle.packs import SMALLEST_MARGIN, Journey, pack_path, path_without_taps
+from harness.records.expectation import Expectations
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Round
 
 LOOKUP = "lookup-321"  # prompt lookup by suffixes of 3, 2, 1 tokens
-DFLASH = "dflash"  # a draft pack: it drafts whenever it is asked
+DFLASH = "dflash"  # a draft pack: it drafts whenever it is asked and has the rows of every position
 
 NOTHING_TO_SAY = "-"
 
@@ -32,32 +33,69 @@ class Prediction(msgspec.Struct, frozen=True):
     counts: Counts | None = None
     rounds: tuple[Round, ...] | None = None
     last: int | None = None  # 1 if the last counted token was not run through the model
+    unknown: str = ""  # why counts, rounds and last are None
 
 
-def predict(start: Start, request: Request, plain: Answer, declared: Declared) -> Prediction | None:
+def predict(
+    start: Start,
+    request: Request,
+    plain: Answer,
+    declared: Declared,
+    expectations: Expectations | None = None,
+    *,
+    cached: int = 0,
+) -> Prediction | None:
     """Predict the path of `request` on `start` from the plain arm's answer to it.
 
-    None where nothing can be said: no oracle for the arm, a request that the plain arm did not serve to its end, or a surface
-    without token ids. Raises UsageError for an arm that names an oracle that does not exist.
+    `cached` are the positions that the request resumes from. None where nothing can be said: no oracle for the arm, a request
+    that the plain arm did not serve to its end, or a surface without token ids. Raises UsageError for an arm that names an oracle
+    that does not exist.
     """
-    facts = declared.arms[start.arm]
+    facts = declared.facts_of(start)
     said = said_by(request, plain, start)
     is_known = facts.drafter == "none" or facts.oracle or facts.expect == "not-engaged"
     if said is None or not request.prompt_ids or not is_known:
         return None
-    reason = NOTHING_TO_SAY if facts.drafter == "none" else abstains(request)
+    reason = NOTHING_TO_SAY if facts.drafter == "none" else abstains(request, dumps_logits=facts.dumps_logits)
     if reason is not None:
-        return _walked(said, trace(request.prompt_ids, said, Rules(k=0)), "plain", facts, reason)
+        return _walked(said, trace(request.prompt_ids, said, Rules(k=0)), "plain", facts, reason, cached)
     if facts.expect == "not-engaged":
         return Prediction("plain", facts.drafter, len(said.ids))
     if facts.oracle == LOOKUP:
-        walk = trace(request.prompt_ids, said, _lookup_rules(start, declared))
-        return _walked(said, walk, "spec", facts, _silence(said, walk))
+        walk = trace(request.prompt_ids, said, rules_of(start, declared, int(start.parameters["k"])))
+        return _walked(said, walk, "spec", facts, _reason(said, walk, silence="no-match"), cached)
     if facts.oracle == DFLASH:
-        return Prediction("spec", facts.drafter, len(said.ids), reason=_silence_of_pack(said))
+        return _of_pack(start, request, said, declared, expectations, cached)
     raise UsageError(
         f"arm {start.arm}: oracle={facts.oracle!r} is not known; use {LOOKUP!r}, {DFLASH!r}, or leave it out for no prediction"
     )
+
+
+def _of_pack(
+    start: Start, request: Request, said: Said, declared: Declared, expectations: Expectations | None, cached: int
+) -> Prediction:
+    """Predict a request that a pack drafts for; path and reason alone where its blocks are not known for certain."""
+    facts = declared.arms[start.arm]
+    if cached:
+        journey = Journey(request.prompt_ids, said, rules_of(start, declared, k=1))
+        walk = path_without_taps(journey)
+        return _walked(said, walk, "spec", facts, _reason(said, walk, silence="no-taps"), cached)
+    path_only = Prediction("spec", facts.drafter, len(said.ids), reason=_reason_of_pack(said))
+    pack = start.pack or ""
+    sequence = request.prompt_ids + said.ids
+    if expectations is None:
+        return msgspec.structs.replace(path_only, unknown="no expectations came with the run")
+    drafting = expectations.drafting(start.model, pack, sequence)
+    if drafting is None:
+        return msgspec.structs.replace(path_only, unknown="nothing is known of what the pack drafts on this reply")
+    journey = Journey(request.prompt_ids, said, pack_rules(start, declared, expectations.block_sizes[pack]))
+    path = pack_path(journey, drafting)
+    if path is None:
+        return msgspec.structs.replace(path_only, unknown="not all blocks on this reply are known")
+    if not path.is_certain:
+        too_small = f"a draft leads by {path.margin:.1e} of its score alone, {SMALLEST_MARGIN:.1e} is needed to be certain"
+        return msgspec.structs.replace(path_only, unknown=too_small)
+    return _walked(said, path.trace, "spec", facts, _reason(said, path.trace, silence="no-taps"), cached)
 
 
 def said_by(request: Request, plain: Answer, start: Start) -> Said | None:
@@ -75,12 +113,23 @@ def said_by(request: Request, plain: Answer, start: Start) -> Said | None:
     return None
 
 
-def abstains(request: Request) -> str | None:
-    """Return why a server with a drafter must not speculate on this request: the first reason that holds; None if it must."""
-    return next((reason for reason, holds in _REASONS if holds(request)), None)
+def rules_of(start: Start, declared: Declared, k: int) -> Rules:
+    """Return the rules that a start walks by, with at most `k` drafts a round."""
+    return Rules(
+        k=k,
+        width=declared.width_of(start.arm),
+        fallback_below=float(start.parameters.get("fallback_below", 0)),
+        fallback_window=int(start.parameters.get("fallback_window", 3)),
+    )
 
 
-def _walked(said: Said, walk: Trace, path: str, facts: ArmFacts, reason: str) -> Prediction:
+def pack_rules(start: Start, declared: Declared, block_size: int) -> Rules:
+    """Return the rules of a start with a pack: it drafts a block without its first slot, or fewer where the start says so."""
+    parameters = start.parameters
+    return rules_of(start, declared, int(parameters.get("draft_k", parameters.get("k", block_size - 1))))
+
+
+def _walked(said: Said, walk: Trace, path: str, facts: ArmFacts, reason: str, cached: int) -> Prediction:
     counts = Counts(
         path=path,
         drafter=facts.drafter,
@@ -89,22 +138,12 @@ def _walked(said: Said, walk: Trace, path: str, facts: ArmFacts, reason: str) ->
         accepted=walk.num_accepted,
         plain=walk.num_plain,
         tokens=len(said.ids),
-        cached=0,
+        cached=cached,
         fallback=walk.fallback,
         reason=reason,
     )
     rounds = tuple(Round(step.drafts, step.accepted) for step in walk.rounds)
     return Prediction(path, facts.drafter, len(said.ids), reason, counts, rounds, walk.last)
-
-
-def _lookup_rules(start: Start, declared: Declared) -> Rules:
-    parameters = start.parameters
-    return Rules(
-        k=int(parameters["k"]),
-        width=declared.width,
-        fallback_below=float(parameters.get("fallback_below", 0)),
-        fallback_window=int(parameters.get("fallback_window", 3)),
-    )
 
 
 def _budget(request: Request, start: Start) -> int:
@@ -113,16 +152,14 @@ def _budget(request: Request, start: Start) -> int:
     return min([request.max_tokens, *(limit - len(request.prompt_ids) for limit in limits)])
 
 
-def _silence(said: Said, walk: Trace) -> str:
-    """Return the reason of a speculative path: why nothing was drafted, or that there is nothing to say."""
+def _reason(said: Said, walk: Trace, silence: str) -> str:
+    """Return the reason of a speculative path: why nothing was drafted (a head that was asked says `silence`), or "-"."""
     if walk.num_drafted:
         return NOTHING_TO_SAY
-    if any(step.asked for step in walk.steps):
-        return "no-match"
-    return _never_asked(said)
+    return silence if walk.was_asked else _never_asked(said)
 
 
-def _silence_of_pack(said: Said) -> str:
+def _reason_of_pack(said: Said) -> str:
     """Return the reason where a head answers whenever it is asked: it is asked if the first token ends nothing."""
     asked = len(said.ids) > 1 or (len(said.ids) == 1 and said.end_token is not None)
     return NOTHING_TO_SAY if asked else _never_asked(said)
@@ -130,10 +167,3 @@ def _silence_of_pack(said: Said) -> str:
 
 def _never_asked(said: Said) -> str:
     return "ended" if said.stopped or said.end_token is not None else "budget"
-
-
-def _is_sampled(request: Request) -> bool:
-    return not request.is_greedy
-
-
-_REASONS: tuple[tuple[str, Callable[[Request], bool]], ...] = (("sampled", _is_sampled),)

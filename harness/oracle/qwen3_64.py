@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.oracle.arithmetic64 import Readout, attended, rms, rotated, silu
+from harness.oracle.arithmetic64 import Readout, grouped, heads, linear, rms, rotated, silu, softmax
 from harness.oracle.container64 import Container64, Layer64
 from harness.oracle.tensors64 import Array
 
@@ -63,22 +63,19 @@ class Qwen3:
         """Attend over all that came before, the row itself included; y is [rows, n, H]."""
         model = self.container
         positions = np.arange(y.shape[1])
-        q = _heads(y @ layer.q.T, model.num_heads)
-        k = _heads(y @ layer.k.T, model.num_kv_heads)
-        v = _heads(y @ layer.v.T, model.num_kv_heads)
+        q = heads(linear(y, layer.q), model.num_heads)
+        k = heads(linear(y, layer.k), model.num_kv_heads)
+        v = heads(linear(y, layer.v), model.num_kv_heads)
         q = rotated(rms(q, layer.q_norm, model.eps), positions, model.theta)
         k = rotated(rms(k, layer.k_norm, model.eps), positions, model.theta)
-        seen = attended(q, k, v, positions[None, :] <= positions[:, None])
-        return seen.reshape(*y.shape[:2], -1) @ layer.o.T
-
-
-def _heads(x: Array, count: int) -> Array:
-    return x.reshape(*x.shape[:-1], count, -1)
+        scores = np.einsum("bqhgd,bkhd->bhgqk", grouped(q, model.num_kv_heads), k, optimize=True) / np.sqrt(model.head_dim)
+        weights = softmax(scores, positions[None, :] <= positions[:, None])
+        seen = np.einsum("bhgqk,bkhd->bqhgd", weights, v, optimize=True)
+        return linear(seen.reshape(*y.shape[:2], -1), layer.o)
 
 
 def _mlp(layer: Layer64, y: Array) -> Array:
-    mixed: Array = (silu(y @ layer.gate.T) * (y @ layer.up.T)) @ layer.down.T
-    return mixed
+    return linear(silu(linear(y, layer.gate)) * linear(y, layer.up), layer.down)
 
 
 def _batches(sequences: Sequence[Ids]) -> Iterator[list[int]]:

@@ -9,7 +9,7 @@ import msgspec
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE
-from harness.plans.starts import MAIN, PLAIN, plain
+from harness.plans.starts import DEVICE, MAIN, PLAIN, plain
 from harness.records.fixture import Fixture
 from harness.records.plan import Request, Tier
 
@@ -40,10 +40,10 @@ def _counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
 
 
 def _canary(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    del tier
     check, hit = "control-canary", fixture.of_role("hit")[0]
-    yield from ask(completion(hit, 5, check, role=ENGAGES), *MAIN)
-    yield from ask(_sampled(fixture, check, ABSTAINS), *MAIN)
+    starts = MAIN if tier is Tier.MUTATION else (*MAIN, *DEVICE)
+    yield from ask(completion(hit, 5, check, role=ENGAGES), *starts)
+    yield from ask(_sampled(fixture, check, ABSTAINS), *starts)
 
 
 def _sampled(fixture: Fixture, check: str, role: str = "") -> Request:

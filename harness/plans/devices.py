@@ -1,19 +1,44 @@
-"""What the check of device opens asks: one request of each arm, so that opens at start and while answering are both seen."""
+"""What the checks of devices ask: host arms and device arms under the tracer, at start and while answering."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion
-from harness.plans.starts import MAIN
+from harness.plans.seed import seed_requests
+from harness.plans.starts import DEVICE, MAIN, NPU_LOOKUP, NPU_PLAIN
 from harness.records.fixture import Fixture
-from harness.records.plan import Tier
+from harness.records.plan import Request, Tier
+
+WHOLE_REPLY = 24  # tokens that a stream prescribes; what comes after them, a device may say otherwise
+BESIDE_SEED = ("decoy-1", "burst-1")  # drafts that never land, and a head that falls silent
+
+
+def device_requests(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:
+    """Yield what every device arm is asked: the seed plan and few more, all greedy ones on prescribed replies."""
+    for request in seed_requests(fixture):
+        yield msgspec.structs.replace(request, checks=(check,))
+    streams = fixture.streams if tier is Tier.DEEP else tuple(map(fixture.stream, BESIDE_SEED))
+    for stream in streams:
+        yield completion(stream, WHOLE_REPLY, check)
 
 
 def _device_opens(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    del tier
-    return ask(completion(fixture.of_role("main")[0], 5, "device-opens"), *MAIN)
+    devices = (NPU_PLAIN,) if tier is Tier.MUTATION else DEVICE
+    return ask(completion(fixture.of_role("main")[0], 5, "device-opens"), *MAIN, *devices)
 
 
-SLICES: dict[str, Slice] = {"device-opens": _device_opens}
+def _device_passes(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
+    check = "device-passes"
+    if tier is Tier.MUTATION:
+        for name, budget in (("hit-1", WHOLE_REPLY), ("main-1", 5)):
+            yield from ask(completion(fixture.stream(name), budget, check), NPU_PLAIN, NPU_LOOKUP)
+        return
+    for request in device_requests(fixture, tier, check):
+        yield from ask(request, *DEVICE)
+
+
+SLICES: dict[str, Slice] = {"device-opens": _device_opens, "device-passes": _device_passes}

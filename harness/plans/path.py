@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from harness.plans.build import Asked, Slice, ask
+from harness.plans.devices import device_requests
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
-from harness.plans.starts import DRAFT, LOOKUP, MAIN, PLAIN
+from harness.plans.starts import DEVICE, DRAFT, LOOKUP, MAIN, NPU_DRAFT, NPU_LOOKUP, NPU_PLAIN, PLAIN
 from harness.records.fixture import Fixture
 from harness.records.plan import Request, Start, Tier
 
@@ -25,7 +26,7 @@ def _engaged_exactly(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(completion(fixture.of_role("hit")[0], 5, check), *MAIN)
     yield from ask(_sampled(fixture, check), *MAIN)
     if tier is not Tier.MUTATION:
-        yield from _on(_seed(fixture, check), *MAIN)
+        yield from _on(_seed(fixture, check), *MAIN, *DEVICE)
     if tier is Tier.DEEP:
         yield from _on(_whole_replies(fixture, check), *MAIN)
 
@@ -35,6 +36,7 @@ def _abstained(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(_sampled(fixture, check), *MAIN)
     if tier is Tier.MUTATION:
         return
+    yield from ask(_sampled(fixture, check), *DEVICE)
     hit = fixture.of_role("hit")[0]
     yield from ask(completion(hit, 12, check, temperature=1.0, top_k=1, seed=SEED), *MAIN)
     yield from ask(streamed(hit, 12, check, temperature=TEMPERATURE, seed=SEED), *MAIN)
@@ -52,17 +54,25 @@ def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(completion(first, 5, check), PLAIN, DRAFT)
     yield from ask(completion(second, 2, check), PLAIN, DRAFT)  # the rows that the first request left may be in its way
     if tier is not Tier.MUTATION:
-        yield from _on(_seed(fixture, check), PLAIN, DRAFT)
+        yield from _on(_seed(fixture, check), PLAIN, DRAFT, NPU_PLAIN, NPU_DRAFT)
     if tier is Tier.DEEP:
         yield from _on(_whole_replies(fixture, check), PLAIN, DRAFT)
 
 
 def _exact_counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    return _on(_walked(fixture, tier, "exact-counts"), PLAIN, LOOKUP)
+    yield from _on(_walked(fixture, tier, "exact-counts"), PLAIN, LOOKUP)
+    yield from _walked_on_device(fixture, tier, "exact-counts")
 
 
 def _exact_drafts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    return _on(_walked(fixture, tier, "exact-drafts"), PLAIN, LOOKUP)
+    yield from _on(_walked(fixture, tier, "exact-drafts"), PLAIN, LOOKUP)
+    yield from _walked_on_device(fixture, tier, "exact-drafts")
+
+
+def _walked_on_device(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
+    """Yield lookup's requests on a device, whose passes have fewer rows than its k wants."""
+    if tier is not Tier.MUTATION:
+        yield from _on(device_requests(fixture, tier, check), NPU_PLAIN, NPU_LOOKUP)
 
 
 def _accounting(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
@@ -72,7 +82,7 @@ def _accounting(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
         yield from ask(completion(stream, WHOLE_REPLY, check), *MAIN)
     yield from ask(_sampled(fixture, check), *MAIN)
     if tier is not Tier.MUTATION:
-        yield from _on(_seed(fixture, check), *MAIN)
+        yield from _on(_seed(fixture, check), *MAIN, *DEVICE)
     if tier is Tier.DEEP:
         yield from _on(_walked(fixture, tier, check), *MAIN)
 

@@ -111,6 +111,7 @@ def _refused_starts(tier: Tier) -> Iterator[Start]:
     yield _refused("fallback-alone", "plain", r"--spec-fallback\b", fallback_below=2.5)
     yield _refused("pack-hidden", "draft", r"config\.json\b.*\b512\b", pack="mixed+hidden=512")
     yield _refused("model-truncated", "plain", r"model\.q4nx\b", model=f"{MODEL}+truncated")
+    yield _refused("npu-missing-device", "npu-missing-device", r"--device\b.*/no-such-device\b")
     if tier is Tier.DEEP:
         yield from _more_refused_starts()
 
@@ -129,7 +130,8 @@ def _more_refused_starts() -> Iterator[Start]:
     yield _refused("fallback-negative", "lookup", r"--spec-fallback\b.*-2\b", k=4, fallback_below=-2)
     yield _refused("fallback-no-window", "lookup", r"--spec-fallback-window\b.*\b0\b", k=4, fallback_below=2, fallback_window=0)
     yield _refused("fail-pass-zero", "plain", r"--fail-pass\b.*\b0\b", fail_pass=0)
-    yield _refused("device-on-host", "device-on-host", r"--device\b")
+    yield _refused("device-on-host", "device-on-host", r"--device\b.*/dev/null\b")
+    yield _refused("npu-without-device", "npu-without-device", r"--backend\b.*\bnpu\b.*--device\b")
 
 
 def _refused(

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.cuts import end_starts
+from harness.plans.devices import device_requests
 from harness.plans.fallback import DEEP_RULES, GATE_RULES, fallback_start
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, SEED, TEMPERATURE, seed_plan
-from harness.plans.starts import DRAFT, LOOKUP, MAIN, PLAIN, draft, lookup
+from harness.plans.starts import DEVICE, DRAFT, LOOKUP, MAIN, PLAIN, draft, lookup
 from harness.plans.streams import end_token, joined, widest_rounds
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Start, Tier
@@ -23,7 +24,7 @@ OTHER_SEED = 8
 
 
 def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
-    """Prompts x budgets on the three main arms."""
+    """Prompts x budgets on the three main arms, few of them on those of a device."""
     check = "same-reply"
     if tier is Tier.MUTATION:
         for name in ("hit-1", "decoy-1"):
@@ -32,6 +33,9 @@ def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     yield from seed_plan(fixture)
     for stream in fixture.streams:
         yield from ask(completion(stream, 24, check), *MAIN)
+    for request in device_requests(fixture, tier, check):
+        if request.is_greedy:
+            yield from ask(request, *DEVICE)
     every = tuple(range(1, 25))
     near = {stream.name: every if tier is Tier.DEEP else AROUND_K for stream in fixture.streams}
     swept = fixture.streams if tier is Tier.DEEP else tuple(map(fixture.stream, ("main-1", "hit-1", "repeat-1")))
@@ -56,6 +60,7 @@ def same_sampled_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
         again = completion(stream, budget, check, label="again", temperature=TEMPERATURE, seed=SEED)
         for request in (first, other, completion(stream, budget, check), again):
             yield from ask(request, *starts)
+            yield from ask(request, *(() if tier is Tier.MUTATION else DEVICE))
 
 
 def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:

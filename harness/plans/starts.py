@@ -11,6 +11,19 @@ LOOKUP = Start(id="lookup", arm="lookup", model=MODEL, requests=(), parameters={
 DRAFT = Start(id="draft", arm="draft", model=MODEL, requests=(), pack="mixed", reference="plain")
 MAIN = (PLAIN, LOOKUP, DRAFT)
 
+NPU_PLAIN = Start(id="npu/plain", arm="npu", model=MODEL, requests=(), host="plain")
+NPU_LOOKUP = Start(
+    id="npu/lookup",
+    arm="npu-lookup",
+    model=MODEL,
+    requests=(),
+    parameters={"k": 15},  # more than the rows of a device pass leave room for
+    reference="npu/plain",
+    host="plain",
+)
+NPU_DRAFT = Start(id="npu/draft", arm="npu-draft", model=MODEL, requests=(), pack="mixed", reference="npu/plain", host="plain")
+DEVICE = (NPU_PLAIN, NPU_LOOKUP, NPU_DRAFT)
+
 
 def plain(name: str, model: str = MODEL, **parameters: str | int | float) -> Start:
     """Return a plain start with a process of its own, `<name>/plain`."""

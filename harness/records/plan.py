@@ -36,6 +36,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     deadline_s: float = 20.0
     expect: int = 200  # the status that it must be answered with
     refusal: str = ""  # what the answer to a refused one must name: its error's `param`; "" = the body as a whole
+    group: str = ""  # requests of one group that follow each other are sent at once; "" = sent alone
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -74,6 +75,7 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     pack: str | None = None
     parameters: dict[str, str | int | float] = {}
     reference: str | None = None  # the start whose answers this one must equal (a plain arm of the same model)
+    host: str | None = None  # of a start on a device: the plain start on the host whose greedy ids it must equal
     expect: str = "ready"  # or "refused": the process must exit 2 and say why
     refusal: str = ""  # what a refused start must name in its one line (a regular expression)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from harness.records.expectation import Expectations
 from harness.records.plan import Plan, Start
 
 
@@ -57,6 +58,15 @@ class Chunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     has_usage: bool = False
 
 
+class Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of logits that a subject left for one answer: a row for each counted token, the one that chose it."""
+
+    sha256: str  # of the whole file
+    dtype: str  # as numpy spells it: "<f4"
+    shape: tuple[int, ...]
+    content: bytes  # the values in the file's order
+
+
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What came back for one request. `status` None = unanswered; `failure` then says why (deadline, reset, left)."""
 
@@ -70,6 +80,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     counts: Counts | None = None  # first witness: the log line
     usage_counts: Counts | None = None  # second witness: the response
     rounds: tuple[Round, ...] | None = None
+    dump: Dump | None = None  # where the arm leaves one
     seconds: float = 0.0
 
 
@@ -81,6 +92,7 @@ class DeviceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     tid: int
     result: str  # as strace prints it: "3", "-1 ENOENT"
     request_id: str = ""  # bracketed by this request, where that is known
+    by_child: bool = False  # not by the subject's own process: by one that it started, or of unseen origin
 
 
 class Trace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -104,6 +116,7 @@ class Recording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     exit_status: int | None  # None: ended by us after it was asked all; negative: the signal that killed it before
     failure: str = ""  # never ready, died, ...: one message with its last lines
     ready_line: str = ""
+    device: str = ""  # the path that the subject was told to open; "" on a host arm
     facts: dict[str, str] = {}  # versions and settings worth keeping beside the figures
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -126,6 +139,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     recordings: tuple[Recording, ...]
     tracer_control: Trace | None = None  # what the tracer saw of the decoys
     decoys: tuple[str, ...] = ()  # the watched paths that the decoys open, one for each way of opening
+    expectations: Expectations | None = None  # what the oracle computed from the files of this plan's models and packs
     seconds: float = 0.0
 
 
@@ -135,6 +149,10 @@ class ArmFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     drafter: str = "none"  # none, lookup, dflash, ...: as it stands in the subject's own counts
     oracle: str = ""  # which predictor knows its path: "lookup-321", "dflash"; "" = counts not predicted
     expect: str = "engaged"  # or "not-engaged"
+    device: str = ""  # the node that the arm opens and submits to; "" = it runs on the host
+    width: int = 0  # rows of one pass on this arm; 0 = the subject's
+    prefix_cache: bool = False  # it resumes from what the request before left
+    dumps_logits: bool = False  # it leaves the rows that chose each token in a file, and so decodes plainly
 
 
 class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -146,3 +164,12 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     reports_rounds: bool = True
     returns_ids: bool = True
     watched_paths: tuple[str, ...] = ("/dev/accel*", "*amdxdna*")
+
+    def facts_of(self, start: Start) -> ArmFacts:
+        """Return the facts of a start: its arm's, without a drafter where it may draft 0 tokens. KeyError as `width_of`."""
+        facts = self.arms[start.arm]
+        return facts if start.parameters.get("k") != 0 else msgspec.structs.replace(facts, drafter="none", oracle="")
+
+    def width_of(self, arm: str) -> int:
+        """Rows of one pass on an arm. KeyError for an arm that is not declared."""
+        return self.arms[arm].width or self.width

@@ -12,8 +12,8 @@ MAX_VALUE = 160  # characters of a want or got that are shown
 
 
 def gate_table(run: Run, judgement: Judgement) -> str:
-    """Return the closing table: one line per start with requests, engaged, drafted, accepted, opens and seconds."""
-    rows: list[tuple[str, ...]] = [("start", "requests", "engaged", "drafted", "accepted", "opens", "seconds")]
+    """Return the closing table: a line per start with requests, engaged, drafted, accepted, watched opens, submits, seconds."""
+    rows: list[tuple[str, ...]] = [("start", "requests", "engaged", "drafted", "accepted", "opens", "submits", "seconds")]
     rows += [_row(recording) for recording in run.recordings]
     rows.append(_total(rows[1:], run.seconds))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -25,6 +25,7 @@ def gate_table(run: Run, judgement: Judgement) -> str:
         f"{judgement.verdict.value}: {len(judgement.results)} checks examined {examined} answers of {rows[-1][1]} requests, "
         f"{len(judgement.findings)} findings; recipe {run.plan.recipe}"
     )
+    lines += _devices(run.recordings)
     lines += [f"not tested: {what} ({why})" for what, why in judgement.not_tested.items()]
     return "\n".join(lines)
 
@@ -70,15 +71,33 @@ def _row(recording: Recording) -> tuple[str, ...]:
         str(sum(one.path == "spec" for one in counts)),
         str(sum(one.drafted for one in counts)),
         str(sum(one.accepted for one in counts)),
-        str(len(recording.trace.events)) if recording.trace.traced else "not traced",
+        *_traced(recording),
         f"{recording.seconds:.2f}",
     )
 
 
+def _traced(recording: Recording) -> tuple[str, str]:
+    """Return the opens of watched paths, failed ones too, and the submits."""
+    if not recording.trace.traced:
+        return "not traced", "not traced"
+    num_submits = sum(event.call == "ioctl" for event in recording.trace.events)
+    return str(len(recording.trace.events) - num_submits), str(num_submits)
+
+
+def _devices(recordings: Sequence[Recording]) -> list[str]:
+    """Say which starts ran on a device: what the harness gives them to open is never an accelerator."""
+    given: dict[str, list[str]] = {}
+    for recording in recordings:
+        if recording.device:
+            given.setdefault(recording.facts.get("device", recording.device), []).append(recording.start.id)
+    return [f"simulated device: {printable(fact)} of {', '.join(starts)}" for fact, starts in given.items()]
+
+
 def _total(rows: Sequence[tuple[str, ...]], seconds: float) -> tuple[str, ...]:
     sums = [sum(int(row[column]) for row in rows) for column in range(1, 5)]
-    opens = "not traced" if any(row[5] == "not traced" for row in rows) else str(sum(int(row[5]) for row in rows))
-    return (f"{len(rows)} starts", *(str(total) for total in sums), opens, f"{seconds:.2f}")
+    is_traced = not any(row[5] == "not traced" for row in rows)
+    traced = [str(sum(int(row[column]) for row in rows)) if is_traced else "not traced" for column in (5, 6)]
+    return (f"{len(rows)} starts", *(str(total) for total in sums), *traced, f"{seconds:.2f}")
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -6,17 +6,18 @@ one, a locator finds the directories that a start names.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from harness.records.plan import Plan, Start
+from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Answer, Recording
 from harness.subjects.column import NeverReadyError
 from harness.subjects.subject import Cause, Ended, RunningSubject
@@ -158,11 +159,21 @@ def record_start(start: Start, setting: Setting, launcher: Launcher) -> Recordin
         return msgspec.structs.replace(recording, failure=_budget_word(error.ended) + str(error))
     answers: list[Answer] = []
     try:
-        answers.extend(subject.ask(request) for request in start.requests)
+        for together in _in_turns(start.requests):
+            answers += subject.ask_all(together) if len(together) > 1 else map(subject.ask, together)
     finally:
         ended = subject.end()
     recording = _recording(start, setting, tuple(answers), ended, began)
     return msgspec.structs.replace(recording, ready_line=subject.ready_line, failure=_death(ended))
+
+
+def _in_turns(requests: Sequence[Request]) -> Iterator[tuple[Request, ...]]:
+    """Yield requests in the order in which they are sent: those of one group that follow each other together, others alone."""
+    for group, followers in itertools.groupby(requests, key=lambda request: request.group):
+        if group:
+            yield tuple(followers)
+        else:
+            yield from ((request,) for request in followers)
 
 
 def _unasked(start: Start, failure: str) -> tuple[Answer, ...]:
@@ -177,6 +188,8 @@ def _recording(start: Start, setting: Setting, answers: tuple[Answer, ...], ende
         trace=ended.trace,
         log=ended.log,
         exit_status=ended.exit_status,
+        device=ended.device.path if ended.device else "",
+        facts={"device": ended.device.fact} if ended.device else {},
         seconds=time.monotonic() - began,
         cpu_seconds=ended.cpu_seconds,
         peak_rss_mib=ended.peak_rss_mib,

@@ -19,12 +19,13 @@ from harness.records.recording import Trace
 from harness.subjects.client import Lane
 from harness.subjects.declarations import LogStreams
 from harness.subjects.description import Description
+from harness.subjects.device import GivenDevice, given_device
 from harness.subjects.launch import Command, Places, render
 from harness.subjects.process_tree import Job, ProcessTree
 from harness.subjects.stay import Interest, Stay
 from harness.subjects.subject import Ended, Handle, RunningSubject
 from harness.tracing.decoys import control
-from harness.tracing.machine import Machine, check_core, probe
+from harness.tracing.machine import Machine, Namespaces, check_core, probe
 from harness.tracing.verdict import Bracket
 
 HOST = "127.0.0.1"
@@ -107,6 +108,7 @@ class Launcher:
             Handle(lambda: stay.log_size, lambda brackets: self._end(stay, brackets)),
             scratch=scratch,
             wall_deadline=None if wall_budget_s is None else began + wall_budget_s,
+            dump=self._description.arms[start.arm].dump,
         )
         self._probe(start, stay, subject.base_url, deadline)
         return subject
@@ -146,6 +148,7 @@ class Launcher:
         scratch = Path(tempfile.mkdtemp(prefix="start-", dir=self._workdir))
         listener = socket.create_server((HOST, 0)) if self._description.launch.hands_over_socket else None
         try:
+            device = self._device_of(start, scratch)
             places = Places(
                 python=self.machine.python,
                 model=model.resolve(),
@@ -153,15 +156,24 @@ class Launcher:
                 scratch=scratch,
                 port=listener.getsockname()[1] if listener else 0,
                 overlay=overlay.resolve() if overlay else None,
+                device=device,
             )
             command = render(self._description, start, places, os.environ)
             folders = [str(folder) for folder in (places.model, places.pack) if folder]
             job = self._job(command, str(scratch), cpu_budget_s)
-            interest = Interest(self._description.watched_paths, _real(folders))
+            watched = (*self._description.watched_paths, *((device.watched,) if device else ()))
+            interest = Interest(watched, _real(folders), device)
             return self._settle(job, interest, listener.fileno() if listener else None), scratch
         finally:
             if listener is not None:
                 listener.close()
+
+    def _device_of(self, start: Start, scratch: Path) -> GivenDevice | None:
+        arm = self._description.arms.get(start.arm)
+        if arm is None:  # refused where its launch line is made
+            return None
+        has_mounts = self.machine.namespaces is not Namespaces.NONE
+        return given_device(arm.device, None if has_mounts else scratch)
 
     def _settle(self, job: Job, interest: Interest, listener: int | None) -> Stay:
         if self._stay is not None:

@@ -54,6 +54,9 @@ class Arm(Strict, frozen=True):
     oracle: str = ""
     expect: str = "engaged"
     device: str = ""  # a device node that this arm opens; made for the subject alone
+    width: NonNegative = 0  # rows of one pass on this arm; 0 = limits.width
+    prefix_cache: bool = False  # it resumes from what the request before left
+    dump: str = ""  # the file of logits that it leaves for each answer, in its scratch folder: "{id}.npy"
 
 
 class Environment(Strict, frozen=True):
@@ -174,13 +177,25 @@ class Description(Strict, frozen=True):
     def declared(self) -> Declared:
         """Return the part that judging needs, as it travels with recordings."""
         return Declared(
-            arms={name: ArmFacts(arm.drafter, arm.oracle, arm.expect) for name, arm in self.arms.items()},
+            arms={name: _facts(arm) for name, arm in self.arms.items()},
             vocab_bound=self.limits.vocab_bound,
             width=self.limits.width,
             reports_rounds=bool(self.counts.rounds_field),
             returns_ids=bool(self.dialect.ids_field),
             watched_paths=self.watched_paths,
         )
+
+
+def _facts(arm: Arm) -> ArmFacts:
+    return ArmFacts(
+        drafter=arm.drafter,
+        oracle=arm.oracle,
+        expect=arm.expect,
+        device=arm.device,
+        width=arm.width,
+        prefix_cache=arm.prefix_cache,
+        dumps_logits=bool(arm.dump),
+    )
 
 
 def bundled_names() -> tuple[str, ...]:
@@ -233,6 +248,8 @@ def _check(description: Description) -> None:
             raise _error(description, f"arms.{name}.expect", arm.expect, "is engaged or not-engaged")
         if arm.device and not arm.device.startswith("/dev/"):
             raise _error(description, f"arms.{name}.device", arm.device, "must lie under /dev/")
+        if arm.dump and not re.fullmatch(r"[\w.-]*\{id\}[\w.-]*", arm.dump):
+            raise _error(description, f"arms.{name}.dump", arm.dump, "is a file name with {id} in the scratch folder")
     drafters = {arm.drafter for arm in description.arms.values()}
     for drafter in description.capabilities:
         if drafter not in drafters:

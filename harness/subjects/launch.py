@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.records.plan import Start
 from harness.subjects.description import BUILT_IN, Arm, Description, placeholders
+from harness.subjects.device import GivenDevice, given_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Places:
     scratch: Path  # the working folder of this start
     port: int = 0  # 0 = the system picks
     overlay: Path | None = None  # replaces the source root
+    device: GivenDevice | None = None  # of an arm that has one; None: a node of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Command:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     path_entries: tuple[str, ...]  # the mutated or the original source tree, first on sys.path
-    device: str
+    device: str  # the node to make for it alone; "" = none
 
 
 def render(description: Description, start: Start, places: Places, inherited: Mapping[str, str]) -> Command:
@@ -43,7 +45,8 @@ def render(description: Description, start: Start, places: Places, inherited: Ma
     for parameter, option in (description.launch.options | arm.options).items():
         if parameter in start.parameters:
             words = (*words, *option)
-    values = _values(arm, start, places)
+    device = places.device or given_device(arm.device)
+    values = _values(start, places, device)
     used = placeholders(words)
     _check_parameters(description, start, used, values)
     entries = _path_entries(description, places.overlay)
@@ -51,7 +54,7 @@ def render(description: Description, start: Start, places: Places, inherited: Ma
         argv=tuple(word.format_map(values) for word in words),
         environment=_environment(description, inherited, entries),
         path_entries=entries,
-        device=arm.device,
+        device=device.node if device else "",
     )
 
 
@@ -68,7 +71,7 @@ def _arm(description: Description, name: str) -> Arm:
     return description.arms[name]
 
 
-def _values(arm: Arm, start: Start, places: Places) -> dict[str, str]:
+def _values(start: Start, places: Places, device: GivenDevice | None) -> dict[str, str]:
     values = {name: str(value) for name, value in start.parameters.items()}
     values |= {
         "python": places.python,
@@ -78,8 +81,8 @@ def _values(arm: Arm, start: Start, places: Places) -> dict[str, str]:
     }
     if places.pack is not None:
         values["pack"] = str(places.pack)
-    if arm.device:
-        values["device"] = arm.device
+    if device is not None:
+        values["device"] = device.path
     return values
 
 

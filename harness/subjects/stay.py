@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.subjects.device import GivenDevice
 from harness.subjects.log_pump import LogPump
 from harness.subjects.process_tree import Job, ProcessTree, Report
 from harness.subjects.subject import Cause, Ended
@@ -23,6 +24,7 @@ class Interest:
 
     watched: tuple[str, ...]  # shell patterns
     holding: tuple[str, ...]  # real paths of the folders whose opened files are listed
+    device: GivenDevice | None = None  # what it was told to open
 
 
 class Stay:
@@ -81,6 +83,7 @@ class Stay:
             trace=trace,
             cpu_seconds=report.cpu_seconds,
             peak_rss_mib=report.peak_rss_mib,
+            device=self._interest.device,
         )
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 import msgspec
 
 from harness.records.plan import Request
-from harness.records.recording import Answer, Counts, Trace
+from harness.records.recording import Answer, Counts, Dump, Trace
 from harness.subjects.answers import identity_of, read_answer
 from harness.subjects.client import LEFT, REFUSED, RESET, Exchange, Lane
 from harness.subjects.counts import CountsError, find_lines, is_counts_line, parse_line
 from harness.subjects.description import CountsSource, Description
+from harness.subjects.device import GivenDevice
+from harness.subjects.dumps import DumpError, read_dump
 from harness.subjects.log_pump import LogPump
 from harness.tracing.verdict import Bracket
 
@@ -44,6 +46,7 @@ class Ended:
     trace: Trace
     cpu_seconds: float
     peak_rss_mib: float
+    device: GivenDevice | None = None  # what it was told to open
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class RunningSubject:
         *,
         scratch: Path,
         wall_deadline: float | None = None,
+        dump: str = "",
     ) -> None:
         self.base_url = base_url
         self.ready_line = ready_line
@@ -75,6 +79,7 @@ class RunningSubject:
         self._pump = pump
         self._handle = handle
         self._wall_deadline = wall_deadline  # monotonic; no answer is waited for beyond it
+        self._dump = dump  # name of the file that it leaves in its scratch folder for each answer; "" = none
         self._lane = Lane(base_url)
         self._brackets: list[Bracket] = []
         self._ended: Ended | None = None
@@ -129,7 +134,17 @@ class RunningSubject:
         answer = read_answer(request, exchange, self._description)
         counts, failure = self._counts(answer, exchange, first_line if alone else None)
         self._brackets.append(Bracket(request.id, start, self._handle.log_size()))
-        return msgspec.structs.replace(answer, counts=counts, failure=answer.failure or failure)
+        dump, no_dump = self._dump_of(answer)
+        return msgspec.structs.replace(answer, counts=counts, dump=dump, failure=answer.failure or failure or no_dump)
+
+    def _dump_of(self, answer: Answer) -> tuple[Dump | None, str]:
+        """Return the file of logits of an answer, or why it cannot be read; (None, "") where there is none."""
+        if not self._dump or answer.reply is None:
+            return None, ""
+        try:
+            return read_dump(self.scratch, self._dump, answer.reply.response_id), ""
+        except DumpError as error:
+            return None, str(error)
 
     def _time_left(self, deadline_s: float) -> float:
         if self._wall_deadline is None:

@@ -96,7 +96,8 @@ def _with_namespaces(machine: Machine) -> Machine:
     losses = (
         f"no pid and mount namespaces ({said}): a subject's daemons are swept while the harness lives, but can outlive a "
         "harness, a tracer or a guard that is killed; allow unshare (root, CAP_SYS_ADMIN or user namespaces)",
-        "no private mounts: the tracer's log is not hidden from the subject, and arms with a device node cannot start",
+        "no private mounts: the tracer's log is not hidden from the subject, and a device arm opens a file of its scratch "
+        "folder in place of a node",
     )
     return dataclasses.replace(machine, losses=losses)
 

@@ -53,6 +53,7 @@ class Call:
     result: str  # "3", "-1 ENOENT", "?" when its thread died in it
     result_path: str  # what the returned descriptor stands for; "" for none
     child: int | None = None  # the tid that a clone returned, as the tracer numbers it
+    makes_thread: bool = False  # the child is a thread of the same process
 
     @property
     def succeeded(self) -> bool:
@@ -150,6 +151,7 @@ def _add_call(log: Log, tid: int, offset: int, text: str) -> bool:
             result=result,
             result_path=unescape(match["result_path"] or ""),
             child=child,
+            makes_thread=child is not None and "CLONE_THREAD" in text,
         )
     )
     return True

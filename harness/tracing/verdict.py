@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.records.recording import DeviceEvent, Trace
+from harness.tracing.lineage import Lineage
 from harness.tracing.strace import OPENS, Call, Log, parse
 
 NOT_TRACED = Trace(traced=False)
@@ -60,7 +61,7 @@ def judge(evidence: Evidence, watched: Sequence[str], holding: Sequence[str], br
     return Trace(
         traced=True,
         blind=tuple(blind),
-        events=tuple(_events(calls, watched, brackets)),
+        events=tuple(_events(calls, watched, brackets, Lineage(log.calls, keeper))),
         opened=tuple(path for call in opens if (path := _opened_path(call, watched, holding))),
         num_opens=len(opens),
     )
@@ -93,12 +94,14 @@ def _missing_ends(log: Log, keeper: int, first: int, last: int, *, is_whole: boo
     return blind
 
 
-def _events(calls: Sequence[Call], watched: Sequence[str], brackets: Sequence[Bracket]) -> list[DeviceEvent]:
+def _events(calls: Sequence[Call], watched: Sequence[str], brackets: Sequence[Bracket], lineage: Lineage) -> list[DeviceEvent]:
     events = []
     for call in calls:
         path = _event_path(call, watched)
         if path is not None:
-            events.append(DeviceEvent(call.name, path, call.tid, call.result, _request_of(call.offset, brackets)))
+            request_id = _request_of(call.offset, brackets)
+            by_child = not lineage.is_subject(call.tid, call.offset)
+            events.append(DeviceEvent(call.name, path, call.tid, call.result, request_id, by_child))
     return events
 
 

@@ -34,11 +34,16 @@ from harness.records.recording import (
     Trace,
 )
 
+ACCEL = "/dev/accel/accel0"
+DEVICE_WIDTH = 8
 DECLARED = Declared(
     arms={
         "plain": ArmFacts(),
         "lookup": ArmFacts(drafter="lookup", oracle="lookup-321"),
         "draft": ArmFacts(drafter="dflash", oracle="dflash"),
+        "npu": ArmFacts(device=ACCEL, width=DEVICE_WIDTH),
+        "npu-lookup": ArmFacts(drafter="lookup", oracle="lookup-321", device=ACCEL, width=DEVICE_WIDTH),
+        "npu-draft": ArmFacts(drafter="dflash", oracle="dflash", device=ACCEL, width=DEVICE_WIDTH),
     }
 )
 RECIPE = Path(__file__).parents[3] / "fixtures" / "recipes" / "tiny.toml"
@@ -188,13 +193,13 @@ class _Engine:
 
     def _drafts(self, emitted: int) -> list[int]:
         k = int(self.start.parameters.get("k", self.start.parameters.get("draft_k", PACK_K)))
-        room = min(k, WIDTH - 1, self.budget - emitted) - (Fault.CAPPED_LOW in self.faults)
+        room = min(k, DECLARED.width_of(self.start.arm) - 1, self.budget - emitted) - (Fault.CAPPED_LOW in self.faults)
         if room < 1 or (self.fallback is not None and Fault.OFF_IGNORED not in self.faults):
             return []
         self.num_asked += 1
         if self.faults & {Fault.NOTHING_DRAFTED, Fault.NEVER_PROPOSES}:
             return []
-        if self.start.arm == "draft":
+        if self.start.pack is not None:
             length = (emitted * 5 + 3) % (PACK_K + 1)
             return [(self._say(emitted + j) + (j >= length)) % 90 for j in range(PACK_K)][:room]
         return self._looked_up(room)
@@ -314,11 +319,28 @@ def answer_plan(plan: Plan, script: Script, faults: Iterable[Fault] = (), *, arm
     for start in plan.starts:
         planted = frozenset(faults) if not arms or start.arm in arms else frozenset()
         answers = tuple(answer(script, start, request, number, planted) for number, request in enumerate(start.requests, 1))
-        opened = ("/cache/tiny/model.q4nx", *(("/cache/mixed/model.safetensors",) if start.pack else ()))
-        trace = Trace(traced=True, opened=opened, num_opens=40)
-        recordings.append(Recording("ideal", start, answers, trace, ("[ready] port=1",), None))
+        device = DECLARED.arms[start.arm].device
+        recordings.append(Recording("ideal", start, answers, trace_of(start, answers), ("[ready] port=1",), None, device=device))
     control = Trace(traced=True, events=tuple(seen_of(path) for path in DECOYS), num_opens=9)
     return Run(plan, "ideal", DECLARED, tuple(recordings), control, DECOYS)
+
+
+def trace_of(start: Start, answers: Iterable[Answer]) -> Trace:
+    """Return what a tracer sees of a right engine: its weights, and on a device one open and each pass."""
+    opened = ("/cache/tiny/model.q4nx", *(("/cache/mixed/model.safetensors",) if start.pack else ()))
+    events: list[DeviceEvent] = []
+    if start.arm in DECLARED.arms and DECLARED.arms[start.arm].device:
+        prompts = {request.id: len(request.prompt_ids) for request in start.requests}
+        events = [DeviceEvent("openat", ACCEL, 8, "7"), submit()]
+        for one in answers:
+            assert one.counts is not None
+            num_chunks = (prompts[one.request_id] + DEVICE_WIDTH - 1) // DEVICE_WIDTH
+            events += [submit(one.request_id)] * (num_chunks + one.counts.rounds + one.counts.plain)
+    return Trace(traced=True, events=tuple(events), opened=opened, num_opens=40)
+
+
+def submit(request_id: str = "", path: str = ACCEL) -> DeviceEvent:
+    return DeviceEvent("ioctl", path, 9, "-1 ENOTTY", request_id)
 
 
 def seen_of(path: str) -> DeviceEvent:

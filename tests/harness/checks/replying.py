@@ -32,7 +32,7 @@ from tests.harness.checks.ideal import DECLARED, Fault, Script, answer, fixture
 SLICES = {**replies_plan.SLICES, **cuts_plan.SLICES, **order_plan.SLICES, **refusals_plan.SLICES}
 CHECKS: tuple[Check, ...] = (*replies.CHECKS, *cuts.CHECKS, *order.CHECKS, *refusals.CHECKS)
 HOT = 10.0  # temperatures from here on give arbitrary bytes
-REFUSED_ARMS = {"two-drafters": ArmFacts(), "device-on-host": ArmFacts()}
+REFUSED_ARMS = dict.fromkeys(("two-drafters", "device-on-host", "npu-missing-device", "npu-without-device"), ArmFacts())
 REFUSALS = {
     "two-drafters": "--spec-draft /p: given beside --spec-lookup 4; use one drafter",
     "unknown-flag": "--no-such-flag: unknown flag; leave it out",
@@ -53,6 +53,8 @@ REFUSALS = {
     "fallback-no-window": "--spec-fallback-window 0: at least 1; use more",
     "fail-pass-zero": "--fail-pass 0: at least 1; use more",
     "device-on-host": "--device /dev/null: given on the host backend; leave it out",
+    "npu-missing-device": "--device /s/no-such-device: No such file or directory; give a path that can be opened",
+    "npu-without-device": "--backend npu: given without a path to open; add --device",
 }
 
 

@@ -15,7 +15,7 @@ from harness.plans.registry import SLICES
 from harness.records.finding import Judgement, Verdict
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Answer, Recording, Trace
-from tests.harness.checks.ideal import DECOYS, Fault, fixture, seen_of
+from tests.harness.checks.ideal import DECLARED, DECOYS, Fault, fixture, seen_of, trace_of
 from tests.harness.checks.replying import answered
 
 KILLERS = {
@@ -52,9 +52,9 @@ def judged(*faults: Fault) -> Judgement:
 
 
 def _traced(recording: Recording) -> Recording:
-    pack = ("/cache/mixed/model.safetensors",) if recording.start.pack else ()
-    trace = Trace(traced=True, opened=("/cache/tiny/model.q4nx", *pack), num_opens=40)
-    return msgspec.structs.replace(recording, trace=trace, answers=tuple(map(_with_both_counts, recording.answers)))
+    start, answers = recording.start, tuple(map(_with_both_counts, recording.answers))
+    device = DECLARED.arms[start.arm].device if start.arm in DECLARED.arms else ""
+    return msgspec.structs.replace(recording, trace=trace_of(start, answers), device=device, answers=answers)
 
 
 def _with_both_counts(answer: Answer) -> Answer:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.oracle.predict import abstains
+from harness.oracle.abstain import abstains
 from harness.plans.build import build_plan
 from harness.plans.path import SLICES
 from harness.plans.seed import seed_requests

@@ -261,15 +261,6 @@ def test_a_device_node_works_in_a_user_namespace_too(fake, tmp_path, machine, mo
         assert subject.end().trace.opened.count(ACCEL) == 2
 
 
-def test_a_device_node_without_namespaces_is_refused(fake, tmp_path, machine, model):
-    lesser = dataclasses.replace(machine, namespaces=Namespaces.NONE)
-    with (
-        Launcher(fake, tmp_path, machine=lesser) as launcher,
-        pytest.raises(MachineError, match="a device node for one subject needs a mount namespace; allow unshare"),
-    ):
-        launcher.start(planned("device"), model)
-
-
 @WARM
 def test_the_port_is_free_again(subject):
     port = int(subject.base_url.rpartition(":")[2])

@@ -91,7 +91,11 @@ def held(kind, tmp_path, model, machine):
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     ("kind", "victim"),
-    [("cold", "harness"), ("cold", "strace"), *(("warm", part) for part in ("harness", "unshare", "strace", "keeper", "guard"))],
+    [
+        ("cold", "harness"),
+        ("cold", "strace"),
+        *(("warm", part) for part in ("harness", "harness behind a stopped tracer", "unshare", "strace", "keeper", "guard")),
+    ],
 )
 def test_whoever_is_killed_no_process_is_left_and_the_port_is_free(held, victim):
     holder, address, tree = held
@@ -100,6 +104,7 @@ def test_whoever_is_killed_no_process_is_left_and_the_port_is_free(held, victim)
     watch = Watch(everybody)
     victims = {
         "harness": psutil.Process(holder.pid),
+        "harness behind a stopped tracer": psutil.Process(holder.pid),
         "unshare": tree["unshare"][0],
         "strace": tree["strace"][0],
         "keeper": tree["keeper"][0],
@@ -108,6 +113,9 @@ def test_whoever_is_killed_no_process_is_left_and_the_port_is_free(held, victim)
     if victim == "guard":  # the keeper and its tracer wait for the next subject
         kept = {process.pid for process in (tree["unshare"][0], tree["strace"][0], tree["keeper"][0])}
         watch = Watch([process for process in everybody if process.pid not in kept])
+    if victim == "harness behind a stopped tracer":  # the keeper cannot see its socket's end
+        tree["strace"][0].send_signal(signal.SIGSTOP)
+        tree["keeper"][0].send_signal(signal.SIGSTOP)
     victims[victim].send_signal(signal.SIGKILL)
     assert watch.left() == []
     socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))).close()

@@ -81,8 +81,8 @@ OF_THE_BLOCK = (
     Fault("not causal though it slides", {"causal = slides if is_causal is None else is_causal": "causal = False"}, CAUSAL),
     Fault("window ignored", {"if not slides:": "if True:"}),
     Fault("window ignored by a causal layer", {"if not slides:": "if True:"}, CAUSAL),
-    Fault("window one more", {"return query - key < self": "return query - key <= self"}),
-    Fault("window one less", {"return query - key < self": "return query - key + 1 < self"}),
+    Fault("window one more", {"return query - key < window": "return query - key <= window"}),
+    Fault("window one less", {"return query - key < window": "return query - key + 1 < window"}),
     Fault("window backwards alone", {"causal or key - query <": "True or key - query <"}, NARROW),
     Fault("window not inside the block", {"return query - key <": "return key >= len(self.positions) or query - key <"}, NARROW),
 )

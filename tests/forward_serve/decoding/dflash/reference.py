@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]  # float64 inside, whatever comes in
 
 
 class PlainDrafter:
@@ -22,7 +22,7 @@ class PlainDrafter:
         self.config = config
         self.inner = config["dflash_config"]
         self.is_second = config["architectures"] == ["DFlash2DraftModel"]
-        self.weights = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
+        self.weights: dict[str, Array] = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
         self.table, self.lm_head, self.bound = table.astype(np.float64), lm_head.astype(np.float64), bound
         self.block_size: int = self.inner.get("block_size", config.get("block_size"))
         self.theta: float = config.get("rope_parameters", config)["rope_theta"]
@@ -131,13 +131,15 @@ class PlainDrafter:
             return False
         if not slides:
             return True
-        return query - key < self.config["sliding_window"] and (causal or key - query < self.config["sliding_window"])
+        window: int = self.config["sliding_window"]
+        return query - key < window and (causal or key - query < window)
 
     def mlp(self, h: Array, layer: int) -> Array:
         """The gated feed-forward."""
         gate = h @ self.weight(layer, "mlp.gate_proj.weight").T
         up = h @ self.weight(layer, "mlp.up_proj.weight").T
-        return (gate / (1 + np.exp(-gate)) * up) @ self.weight(layer, "mlp.down_proj.weight").T
+        output: Array = (gate / (1 + np.exp(-gate)) * up) @ self.weight(layer, "mlp.down_proj.weight").T
+        return output
 
     def weight(self, layer: int, name: str) -> Array:
         """One tensor of a layer."""
@@ -193,7 +195,8 @@ class PlainDrafter:
 
 def rms(row: Array, weight: Array) -> Array:
     """Divide by the root mean square, multiply by the weight."""
-    return row / np.sqrt((row**2).mean() + 1e-6) * weight
+    normed: Array = row / np.sqrt((row**2).mean() + 1e-6) * weight
+    return normed
 
 
 def rope(row: Array, position: int, theta: float) -> Array:

@@ -172,7 +172,7 @@ def test_weights_of_generation_2_are_widened_without_a_changed_bit(write_pack: A
     assert np.array_equal(selector.predecessors, tensors[f"{SELECTOR}.predecessor_codebook"])
     assert np.array_equal(selector.successors, tensors[f"{SELECTOR}.successor_codebook"])
     assert np.array_equal(selector.gate.T, tensors[f"{SELECTOR}.hidden_projection.weight"])
-    assert (selector.top_k, conv.kernels.dtype, selector.gate.dtype) == (4, np.float32, np.float32)
+    assert (selector.top_k, conv.kernels.dtype, selector.gate.dtype) == (4, np.dtype(np.float32), np.dtype(np.float32))
 
 
 def test_each_file_is_opened_once(write_pack: Any, monkeypatch: pytest.MonkeyPatch) -> None:

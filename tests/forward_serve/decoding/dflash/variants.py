@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.forward_serve.decoding.dflash.conftest import SECOND
 
-SLIDING = {"layer_types": ["sliding_attention"] * 2}
+SLIDING = {"layer_types": ["sliding_attention"] * 2, "use_sliding_window": True}
+SLIDING_THEN_FULL = {**SLIDING, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 7}
 SCALED = {
     "dflash_config.output_multiplier": 0.5,
     "dflash_config.final_logit_softcapping": 3.0,
@@ -22,7 +23,7 @@ FIRST_VARIANTS: Mapping[str, dict[str, Any]] = MappingProxyType(
         "sliding-causal": {**SLIDING, "sliding_window": 7},
         "sliding-both-ways": {**SLIDING, "sliding_window": 9, "is_causal": False},
         "window-under-the-block": {**SLIDING, "sliding_window": 4, "is_causal": False},
-        "sliding-then-full": {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 7},
+        "sliding-then-full": SLIDING_THEN_FULL,
         "full-causal": {"is_causal": True},
         "scaled-and-capped": SCALED,
         "one-kv-head-and-five-layers": {"num_key_value_heads": 1, "num_hidden_layers": 5, "head_dim": 10},

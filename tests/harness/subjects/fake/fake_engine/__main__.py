@@ -157,6 +157,16 @@ class Handler(BaseHTTPRequestHandler):
         os.close(device)
         self.act_answer()
 
+    def act_noise(self):
+        """Leave a child that submits to other paths and opens files until it is killed."""
+        if os.fork() == 0:
+            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+            zero = os.open("/dev/zero", os.O_RDWR)
+            while True:
+                ctypes.CDLL(None).ioctl(zero, 0xA501, 0)
+                touch(fake_engine.__file__)
+        self.act_answer()
+
     def act_daemonise(self):
         daemonise()
         self.act_answer()

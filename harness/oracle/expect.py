@@ -1,0 +1,168 @@
+"""What a plan's answers must have been as far as it takes a model to know: sayings and drafts, from files and plain replies.
+
+Sayings are the model's own: plain replies only tell which sequences are worth a forward. Drafts are computed on the sequences
+that were really spoken. It judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.oracle.abstain import abstains
+from harness.oracle.container64 import ModelFiles, read_container
+from harness.oracle.loop import Said
+from harness.oracle.pack64 import read_pack
+from harness.oracle.packs import places_of
+from harness.oracle.predict import DFLASH, said_by
+from harness.oracle.qwen3_64 import Qwen3
+from harness.oracle.reply import budget_of
+from harness.oracle.speakers import Drafter, Speaker, longest
+from harness.records.expectation import Drafting, Expectations, Ids, ModelFacts, Saying
+from harness.records.plan import Plan, Request, Start
+from harness.records.recording import Answer, Declared, Recording
+
+REPLY_CHECK = "oracle-reply"  # the check whose requests a saying is computed for
+
+
+class Locator(Protocol):
+    """Finds the directories that a start names."""
+
+    def model(self, name: str) -> Path:
+        """Return the directory of a container or of one of its twins."""
+
+    def pack(self, name: str) -> Path:
+        """Return the directory of a draft pack or of one of its twins."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """A greedy request with the plain reply that it must have."""
+
+    start: Start
+    request: Request
+    said: Said
+
+    @property
+    def sequence(self) -> Ids:
+        return self.request.prompt_ids + self.said.ids
+
+    @property
+    def places(self) -> range:
+        """Where drafts may be asked for."""
+        return places_of(self.request.prompt_ids, self.said)
+
+
+class Oracle:
+    """The models and packs of one fixture, read when they are first needed; what they said before is remembered.
+
+    Not for several threads at once.
+    """
+
+    def __init__(self, locator: Locator) -> None:
+        self._locator = locator
+        self._models: dict[str, ModelFiles] = {}  # by the plan's name
+        self._speakers: dict[str, Speaker] = {}  # by weights
+        self._drafters: dict[tuple[str, str], Drafter] = {}  # by weights and pack
+
+    def expectations(self, plan: Plan, recordings: Sequence[Recording], declared: Declared) -> Expectations:
+        """Compute what this plan's answers are held against. Raises FileFormatError for files that are not as they should be."""
+        told = [(start, request) for start, request in _requests(plan) if REPLY_CHECK in request.checks and request.is_greedy]
+        spoken = list(_spoken(plan, recordings))
+        drafted = [one for one in spoken if _is_drafted(one, declared)]
+        names = dict.fromkeys([start.model for start, _ in told] + [one.start.model for one in drafted])
+        for one in spoken:
+            if one.start.model in names:
+                self._speaker(one.start.model).guess([one.sequence])
+        try:
+            sayings = tuple(self._sayings(told))
+            draftings = tuple(self._draftings(drafted))
+        finally:
+            self._forget_sequences()
+        return Expectations(
+            recipe=plan.recipe,
+            models={name: _facts(self._files(name)) for name in names},
+            block_sizes={pack: drafter.pack.block_size for (_, pack), drafter in self._drafters.items()},
+            sayings=sayings,
+            draftings=draftings,
+        )
+
+    def _sayings(self, told: Sequence[tuple[Start, Request]]) -> Iterator[Saying]:
+        """Yield what each model says after each prompt, as far as the largest budget wants it."""
+        counts: dict[tuple[str, Ids], int] = {}
+        for start, request in told:
+            facts = _facts(self._files(start.model))
+            key = facts.weights, request.prompt_ids
+            counts[key] = max(counts.get(key, 0), budget_of(request, facts))
+        for weights in dict.fromkeys(weights for weights, _ in counts):
+            prompts = [(prompt, count) for (owner, prompt), count in counts.items() if owner == weights]
+            for (prompt, _), choices in zip(prompts, self._speakers[weights].say(prompts), strict=True):
+                yield Saying(weights, prompt, choices)
+
+    def _draftings(self, drafted: Sequence[_Spoken]) -> Iterator[Drafting]:
+        """Yield what each pack drafts on each sequence, wherever a walk over it may ask."""
+        by_pack: dict[tuple[str, str], list[_Spoken]] = {}
+        for one in drafted:
+            by_pack.setdefault(self._key(one.start), []).append(one)
+        for key, its_spoken in by_pack.items():
+            drafter = self._drafter(its_spoken[0].start)
+            prefixes = {one.sequence[: place + 1] for one in its_spoken for place in one.places}
+            blocks = dict(zip(prefixes, drafter.draft(list(prefixes)), strict=True))
+            for ids in longest([one.sequence for one in its_spoken]):
+                places = (place for place in range(len(ids)) if ids[: place + 1] in blocks)
+                yield Drafting(*key, ids, {place: blocks[ids[: place + 1]] for place in places})
+
+    def _forget_sequences(self) -> None:
+        for speaker in self._speakers.values():
+            speaker.forget_sequences()
+        for drafter in self._drafters.values():
+            drafter.forget_sequences()
+
+    def _files(self, name: str) -> ModelFiles:
+        if name not in self._models:
+            self._models[name] = read_container(self._locator.model(name))
+        return self._models[name]
+
+    def _speaker(self, name: str) -> Speaker:
+        files = self._files(name)
+        if files.weights not in self._speakers:
+            self._speakers[files.weights] = Speaker(Qwen3(files.container))
+        return self._speakers[files.weights]
+
+    def _drafter(self, start: Start) -> Drafter:
+        key = self._key(start)
+        if key not in self._drafters:
+            self._drafters[key] = Drafter(read_pack(self._locator.pack(key[1])), self._speaker(start.model))
+        return self._drafters[key]
+
+    def _key(self, start: Start) -> tuple[str, str]:
+        """Return what a start drafts with: the names of weights and pack."""
+        assert start.pack is not None
+        return self._files(start.model).weights, start.pack
+
+
+def _requests(plan: Plan) -> Iterator[tuple[Start, Request]]:
+    return ((start, request) for start in plan.starts for request in start.requests if request.prompt_ids)
+
+
+def _spoken(plan: Plan, recordings: Sequence[Recording]) -> Iterator[_Spoken]:
+    """Yield the greedy requests of a plan whose plain reply is known: a start's own, or that of the start that it must equal."""
+    answers: dict[tuple[str, str], Answer] = {
+        (recording.start.id, answer.request_id): answer for recording in recordings for answer in recording.answers
+    }
+    for start, request in _requests(plan):
+        answer = answers.get((start.reference or start.id, request.id))
+        said = said_by(request, answer, start) if answer is not None and request.is_greedy else None
+        if said is not None and said.ids:
+            yield _Spoken(start, request, said)
+
+
+def _is_drafted(one: _Spoken, declared: Declared) -> bool:
+    facts = declared.arms[one.start.arm]
+    return facts.oracle == DFLASH and facts.expect == "engaged" and one.start.pack is not None and abstains(one.request) is None
+
+
+def _facts(files: ModelFiles) -> ModelFacts:
+    return ModelFacts(files.weights, files.end_tokens, files.context)
