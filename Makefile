@@ -1,25 +1,44 @@
 # The same commands for a person and for CI. `make gate` and `make test` are all the set-up there is.
-PYTHON ?= python3.11
-VENV   ?= .venv
-BIN    := $(VENV)/bin
+PYTHON  ?= python3.11
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+SUBJECT ?= forward-serve
 
-.PHONY: gate test check setup format mutate mutmut bench clean
+.PHONY: gate test check check-static format mutate mutate-full mutmut bench test-torch setup
 
-gate: setup        ## fabricate, serve three ways, compare, trace
-	$(BIN)/pytest harness -q
+gate: setup          ## fabricate, serve every arm, compare, trace
+	$(BIN)/pytest harness -q --subject $(SUBJECT)
 
-test: setup        ## the project's own tests
+test: setup          ## the project's own tests
 	$(BIN)/pytest tests -q
 
-check: setup       ## format, lint, types, layers and the fast tests
+check: check-static  ## format, lint, types, layers and the fast tests
+	$(BIN)/pytest tests -q -m "not e2e"
+
+check-static: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest tests -q -m "not e2e"
 
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+mutate: setup        ## plant every fault and prove that the checks it names fail
+	$(BIN)/draftproof mutate --subject $(SUBJECT)
+
+mutate-full: setup   ## the same, every check asked of every mutant, and the tool's own catalogue
+	$(BIN)/draftproof mutate --subject $(SUBJECT) --full
+	$(BIN)/draftproof mutate --subject harness
+
+bench: setup         ## figures of the engine and of lookup; never part of a test
+	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.lookup
+
+test-torch: setup    ## against the published dflash model and transformers, on torch's CPU build
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[torch]'
+	$(BIN)/pip install --quiet --no-deps dflash==0.1.0
+	$(BIN)/pytest tests/torch -q
 
 setup: $(VENV)/.ready
 

@@ -21,7 +21,9 @@ from rich.progress import Progress
 
 from harness.errors import DraftproofError, MachineError, UsageError
 from harness.fabricate.store import clean, default_cache, fabricate
-from harness.gate import DEFAULT_RECIPE, GateOptions, judged, plan_of, record
+from harness.gate import DEFAULT_RECIPE, GateOptions, judged, plan_of, recomputed, record
+from harness.mutation.mutate import Options as MutateOptions
+from harness.mutation.mutate import mutate as run_mutants
 from harness.records.files import read_json, write_json
 from harness.records.finding import Judgement, Verdict
 from harness.records.plan import Tier
@@ -70,9 +72,20 @@ def run(
 
 
 @app.command()
-def judge(recording: Annotated[Path, typer.Argument(help="A run written by `run --save`.")], as_json: AsJson = False) -> None:
-    """Judge a recorded run again, without its subject. Expectations are recomputed."""
+def judge(
+    recording: Annotated[Path, typer.Argument(help="A run written by `run --save`.")],
+    recompute: Annotated[bool, typer.Option("--recompute", help="Compute expectations anew, from fabricated files.")] = False,
+    recipe: Recipe = DEFAULT_RECIPE,
+    as_json: AsJson = False,
+) -> None:
+    """Judge a recorded run again, without its subject. Paths are walked anew from the expectations that it holds."""
     recorded = read_json(recording, Run)
+    if recompute:
+        recorded = recomputed(recorded, recipe)
+        source = f"computed anew from {recorded.plan.recipe}"
+    else:
+        source = "taken from the file" if recorded.expectations else "none: the file holds none"
+    typer.echo(f"expectations: {source}", err=True)
     _finish(recorded, judged(recorded), as_json)
 
 
@@ -91,6 +104,37 @@ def fabricate_command(
     typer.echo(f"{fixture.recipe}: {len(fixture.streams)} streams")
     for name, path in {"model": fixture.model, **fixture.packs}.items():
         typer.echo(f"  {name}: {path}")
+
+
+@app.command()
+def mutate(
+    subject: Annotated[str, typer.Option("--subject", help="A folder of mutants/.")] = "forward-serve",
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only this mutant; may be repeated.")] = None,
+    check: Annotated[list[str] | None, typer.Option("--check", help="All mutants of this killer; may be repeated.")] = None,
+    in_diff: Annotated[str, typer.Option("--in-diff", help="Only mutants whose anchors differ from this revision.")] = "",
+    full: Annotated[bool, typer.Option("--full", help="Ask every check of every mutant.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List the mutants and run nothing.")] = False,
+    resume: Annotated[Path | None, typer.Option("--resume", help="The folder of a run that was cut short.")] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Columns, one per core.")] = 2,
+    recipe: Recipe = DEFAULT_RECIPE,
+) -> None:
+    """Plant every fault of the catalogue and prove that the checks it names fail.
+
+    Exit codes: 0 proven, 1 usage, 2 a survivor, wrong killer, not reached or unproven check, 3 only timeouts or flaky, 4 the
+    clean run is red, 5 stale, unviable or no start, 6 nothing ran, 70 internal.
+    """
+    options = MutateOptions(
+        subject=subject,
+        only=tuple(only or ()),
+        checks=tuple(check or ()),
+        in_diff=in_diff,
+        full=full,
+        show_list=show,
+        resume=resume,
+        workers=workers,
+        recipe=recipe,
+    )
+    raise typer.Exit(run_mutants(options))
 
 
 def _record(options: GateOptions) -> Run:

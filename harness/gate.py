@@ -10,8 +10,10 @@ from pathlib import Path
 
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
+from harness.errors import UsageError
 from harness.fabricate.store import fabricate
 from harness.fabricate.twins import pack_twin, twin
+from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
 from harness.plans.registry import SLICES
 from harness.records.finding import Judgement
@@ -75,7 +77,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
             lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
             progress=progress,
         )
-    return Run(
+    run = Run(
         plan=plan,
         subject=description.name,
         declared=description.declared(),
@@ -84,6 +86,15 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
         decoys=decoys,
         seconds=time.monotonic() - began,
     )
+    return Oracle(Located(fixture)).completed(run)
+
+
+def recomputed(run: Run, recipe: Path) -> Run:
+    """Return a recorded run with expectations computed anew. Raises UsageError for another recipe than it was recorded on."""
+    fixture = fabricate(recipe)
+    if fixture.recipe != run.plan.recipe:
+        raise UsageError(f"{recipe}: fabricates {fixture.recipe}, the run was recorded on {run.plan.recipe}; give its own recipe")
+    return Oracle(Located(fixture)).completed(run)
 
 
 def _control(description: Description, workdir: Path, machine: Machine) -> tuple[Trace, tuple[str, ...]]:

@@ -7,10 +7,10 @@ that cannot be known nothing is said, never a guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.oracle.predict import Prediction
-from harness.oracle.resume import NOTHING, Left, num_prefill_passes, num_prefilled
+from harness.oracle.resume import NOTHING, Left, num_prefill_passes, num_prefilled, ran
 from harness.records.plan import Request
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAILED = 500
 LEFT_BY_CLIENT = "left"  # the failure of an answer whose client left
-_ENDS_ALIKE = frozenset({"max_tokens", "stop", "stream", "stream_options", "return_spec"})  # fields that only cut a reply
+ONLY_CUTS = frozenset({"max_tokens", "stop", "stream", "stream_options", "return_spec"})  # fields that set no token but the last
 
 Predict = Callable[["Case", int], Prediction | None]
 
@@ -28,25 +28,23 @@ def resumptions(evidence: Evidence, cases: list[Case], predict: Predict) -> dict
 
     `cases` are all of the start's; `predict` gives the prediction of a case that resumes from so many positions.
     """
-    resumed_by_id: dict[str, int | None] = {}
+    found: dict[str, int | None] = {}
     cache = _Cache(evidence, predict)
     for case in cases:
-        resumed_by_id[case.request.id] = resumed = cache.resumed(case.request)
+        found[case.request.id] = cache.resumed(case.request)
         if _took_the_engine(case):
-            cache.run(case, resumed)
-    return resumed_by_id
+            cache.run(case, found[case.request.id])
+    return found
 
 
 def _took_the_engine(case: Case) -> bool:
-    """Whether a request reached the engine: it was served, it failed inside, or its client left. A refused one did not."""
-    answer = case.answer
-    if not case.request.prompt_ids:
-        return False
-    return answer.status is None or answer.status == 200 or answer.status >= FAILED
+    """Whether a request may have reached the engine: all but those that are refused, and those that generate nothing."""
+    status = case.answer.status
+    return bool(case.request.prompt_ids) and (status is None or status == 200 or status >= FAILED)
 
 
 class _Cache:
-    """What is left on one start, and how many passes were made on it; None once that is not known."""
+    """What is left on one start, and how many passes were made on it; None where that is not known."""
 
     def __init__(self, evidence: Evidence, predict: Predict) -> None:
         self._evidence = evidence
@@ -55,44 +53,42 @@ class _Cache:
         self._passes: int | None = 0
 
     def resumed(self, request: Request) -> int | None:
-        if self._left is None:
-            return None
-        return self._left.resumed(request.prompt_ids) if request.prompt_ids else 0
+        if not request.prompt_ids:
+            return 0
+        return None if self._left is None else self._left.resumed(request.prompt_ids)
 
     def run(self, case: Case, resumed: int | None) -> None:
         """Take note of what a request leaves."""
-        self._left = None
-        if resumed is not None:
-            is_served = case.answer.status == 200 and not case.answer.failure
-            self._left = self._left_by_served(case, resumed) if is_served else self._left_by_broken(case, resumed)
+        is_served = case.answer.status == 200 and not case.answer.failure
+        self._left = self._by_served(case, resumed) if is_served else self._by_broken(case, resumed)
         self._passes = self._passes_after(case, resumed)
 
-    def _left_by_served(self, case: Case, resumed: int) -> Left | None:
-        prediction = self._predict(case, resumed)
-        plain = self._evidence.reference(case) or case
-        if prediction is None or prediction.last is None or plain.answer.reply is None:
+    def _by_served(self, case: Case, resumed: int | None) -> Left | None:
+        prediction = None if resumed is None else self._predict(case, resumed)
+        told = self._evidence.alike(case) or case
+        if told.answer.reply is None or told.answer.reply.ids is None:
             return None
-        ids = case.request.prompt_ids + (plain.answer.reply.ids or ())
-        return Left(ids, len(ids) - prediction.last)
+        return ran(case.request.prompt_ids + told.answer.reply.ids, prediction.last if prediction else None)
 
-    def _left_by_broken(self, case: Case, resumed: int) -> Left | None:
-        """Return what a failed request or one whose client left has committed, by the passes that it counts."""
+    def _by_broken(self, case: Case, resumed: int | None) -> Left | None:
+        """Return what a failed request, or one whose client left, has committed: by the passes that it counts."""
         counts, prompt = case.answer.counts, case.request.prompt_ids
-        if counts is None or not (case.answer.status == FAILED or case.answer.failure == LEFT_BY_CLIENT):
+        has_failed = case.answer.status == FAILED
+        if counts is None or not (has_failed or case.answer.failure == LEFT_BY_CLIENT):
             return None
-        if counts.tokens == 0 and case.answer.status == FAILED:
-            return self._left_by_prefill(case, resumed)
-        num_run = counts.rounds + counts.plain + counts.accepted
-        return Left(prompt + known_reply(self._evidence, case), len(prompt) + num_run)
+        if has_failed and counts.tokens == 0:
+            return self._by_prefill(case, resumed)
+        num_positions = len(prompt) + counts.rounds + counts.plain + counts.accepted
+        return Left(prompt + _known_reply(self._evidence, case), num_positions, num_positions)
 
-    def _left_by_prefill(self, case: Case, resumed: int) -> Left | None:
+    def _by_prefill(self, case: Case, resumed: int | None) -> Left | None:
         """Return the rows of the passes that were finished before the one that failed by hand."""
-        fail_pass = case.start.parameters.get("fail_pass")
-        if self._passes is None or not isinstance(fail_pass, int):
+        fail_pass, prompt = case.start.parameters.get("fail_pass"), case.request.prompt_ids
+        if resumed is None or self._passes is None or not isinstance(fail_pass, int):
             return None
-        prompt = case.request.prompt_ids
-        num_finished = fail_pass - self._passes - 1
-        return Left(prompt, num_prefilled(prompt, resumed, num_finished, self._width(case)))
+        num_passes = fail_pass - self._passes - 1
+        num_positions = num_prefilled(len(prompt), resumed, num_passes, self._width(case))
+        return Left(prompt, num_positions, num_positions)
 
     def _passes_after(self, case: Case, resumed: int | None) -> int | None:
         counts = case.answer.counts
@@ -105,8 +101,8 @@ class _Cache:
         return self._evidence.declared.width_of(case.start.arm)
 
 
-def known_reply(evidence: Evidence, case: Case) -> tuple[int, ...]:
-    """Return the longest reply that the plain arm gave to the same prompt under the same fields: one that breaks off begins so."""
+def _known_reply(evidence: Evidence, case: Case) -> tuple[int, ...]:
+    """Return the longest reply of the plain arm to the same prompt under the same fields: one that breaks off begins so."""
     replies = [
         other.answer.reply.ids or ()
         for other in evidence.all_cases
@@ -119,5 +115,5 @@ def known_reply(evidence: Evidence, case: Case) -> tuple[int, ...]:
     return max(replies, key=len, default=())
 
 
-def _sets_tokens(request: Request) -> Mapping[str, object]:
-    return {name: value for name, value in (request.body or {}).items() if name not in _ENDS_ALIKE}
+def _sets_tokens(request: Request) -> Mapping[str, Any]:
+    return {name: value for name, value in (request.body or {}).items() if name not in ONLY_CUTS}

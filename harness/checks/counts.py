@@ -5,10 +5,11 @@ It knows no single fault: constant counts, counts derived from others and one pa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from harness.checks.check import Check, Ledger, first_difference
-from harness.checks.compare import counts_of
+from harness.checks.compare import counts_of, speculates
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import predicted, walks
 from harness.oracle.predict import DFLASH, predict
@@ -20,7 +21,7 @@ def _judge_exact_counts(evidence: Evidence, ledger: Ledger) -> None:
     for walk in walks(evidence, ledger, "exact-counts", lambda _case, want: want.counts is not None):
         assert walk.want.counts is not None
         _compare_fields(walk.case, "the oracle's counts", walk.want.counts, walk.counts, ledger)
-    _blind_without_rounds(evidence, "exact-counts", ledger)
+    _require_knowledge(evidence, "exact-counts", ledger)
 
 
 def _judge_exact_drafts(evidence: Evidence, ledger: Ledger) -> None:
@@ -29,7 +30,10 @@ def _judge_exact_drafts(evidence: Evidence, ledger: Ledger) -> None:
         assert want is not None
         if got is None:
             ledger.fault(walk.case, "the answer holds no list of its rounds", want=_plain_list(want), got=None)
-        elif want != got:
+            continue
+        if walk.case.facts.device:
+            want, got = _deciding(want), _deciding(got)
+        if want != got:
             index = first_difference(want, got)
             ledger.fault(
                 walk.case,
@@ -38,13 +42,29 @@ def _judge_exact_drafts(evidence: Evidence, ledger: Ledger) -> None:
                 got=_plain_list(got),
                 first_difference=index,
             )
-    _blind_without_rounds(evidence, "exact-drafts", ledger)
+    _require_knowledge(evidence, "exact-drafts", ledger)
 
 
-def _blind_without_rounds(evidence: Evidence, check: str, ledger: Ledger) -> None:
+def _deciding(rounds: Sequence[Round]) -> tuple[Round, ...]:
+    """Return the rounds cut to the slots that set the path, 1 .. accepted + 1: a device's rounding may change those behind."""
+    return tuple(Round(one.drafted_ids[: one.num_accepted + 1], one.num_accepted) for one in rounds)
+
+
+def _require_knowledge(evidence: Evidence, check: str, ledger: Ledger) -> None:
+    """Write down BLIND where the check's own slice asks what no oracle can tell, and where a drafter need make no round."""
     wanted = predicted(evidence, check)
-    if wanted is not None and not any(want.rounds for _, want in wanted):
+    if wanted is None:
+        return
+    num_rounds: Counter[str] = Counter()  # of each drafter
+    for case, want in wanted:
+        if want.unknown:
+            ledger.blind(case.start.id, f"{case.request.id}: {want.unknown}")
+        if speculates(case):
+            num_rounds[case.facts.drafter] += len(want.rounds or ()) or bool(want.unknown)
+    if not num_rounds:
         ledger.blind("", "no request of the plan must make a round: nothing was counted", want="rounds > 0", got=0)
+    for drafter in sorted(name for name, count in num_rounds.items() if not count):
+        ledger.blind("", f"no request of the plan must make a round of {drafter}: nothing was counted", want="rounds > 0", got=0)
 
 
 def _judge_accounting(evidence: Evidence, ledger: Ledger) -> None:
@@ -112,12 +132,13 @@ def _compare_sum(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger)
 def _possible_last(case: Case, counts: Counts, evidence: Evidence) -> tuple[int, ...]:
     """Return what `last` must be: predicted, else traced through the reply's own rounds; both values only for a reply broken off.
 
-    It is never solved for from the counts that it is to prove. Where the plain arm was not asked, the reply itself is walked.
+    It is never solved for from the counts that it is to prove. Where the plain arm was not asked, the reply itself is walked;
+    where no drafts are known for it, the rounds that it lists.
     """
     answer = case.answer
     if answer.status != 200 or answer.failure or case.request.leave_after_chunks is not None:
         return (0, 1)
-    want = evidence.prediction(case) or predict(case.start, case.request, answer, evidence.declared)
+    want = evidence.prediction(case) or predict(case.start, case.request, answer, evidence.declared, evidence.run.expectations)
     if want is not None and want.last is not None:
         return (want.last,)
     if case.facts.oracle == DFLASH and answer.rounds is not None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from harness.checks.cached import resumptions
 from harness.oracle.predict import Prediction, predict
 from harness.records.plan import Request, Start
@@ -72,6 +74,10 @@ class Evidence:
             return None
         return self.case(case.start.reference, case.request.id)
 
+    def alike(self, case: Case) -> Case | None:
+        """What the reference answered to the same question, asked under the same name or another; None where it was not asked."""
+        return self.reference(case) or self._by_question.get((case.start.reference or "", _question(case.request)))
+
     def on_host(self, case: Case) -> Case | None:
         """The same request on the host's plain arm, for a start on a device; None where that is not asked it."""
         return self.case(case.start.host, case.request.id) if case.start.host is not None else None
@@ -98,18 +104,35 @@ class Evidence:
         start_id = case.start.id
         if start_id not in self._resumed:
             cases = [one for one in self.all_cases if one.start.id == start_id]
-            self._resumed[start_id] = resumptions(self, cases, self._predict)
+            self._resumed[start_id] = resumptions(self, cases, self._predict_from_any)
         return self._resumed[start_id][case.request.id]
 
     def _predict(self, case: Case, resumed: int) -> Prediction | None:
-        plain = case if case.start.reference is None else self.reference(case)
+        plain = case if case.start.reference is None else self.alike(case)
         return None if plain is None else predict(case.start, case.request, plain.answer, self.declared, cached=resumed)
+
+    def _predict_from_any(self, case: Case, resumed: int) -> Prediction | None:
+        """Predict from the plain reply, or from the case's own where the plain arm was not asked."""
+        plain = self.alike(case) or case
+        return predict(case.start, case.request, plain.answer, self.declared, cached=resumed)
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, str], Case]:
         return {(case.start.id, case.request.id): case for case in self.all_cases}
 
+    @cached_property
+    def _by_question(self) -> dict[tuple[str, bytes], Case]:
+        first: dict[tuple[str, bytes], Case] = {}
+        for case in self.all_cases:
+            first.setdefault((case.start.id, _question(case.request)), case)
+        return first
+
     def _answer(self, start: Start, request: Request) -> Answer:
         recording = self._recordings.get(start.id)
         answer = recording.answer(request.id) if recording else None
         return answer or Answer(request_id=request.id, status=None, failure="never asked")
+
+
+def _question(request: Request) -> bytes:
+    """Return what a request asks, whoever asks it."""
+    return msgspec.json.encode((request.path, request.body, request.raw, request.leave_after_chunks), order="deterministic")

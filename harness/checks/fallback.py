@@ -81,10 +81,9 @@ def _shows_off(case: Case, want: Prediction, evidence: Evidence) -> set[str]:
     without = msgspec.structs.replace(start, parameters=parameters)
     if plain is None or want.counts is None:
         return set()
-    unruled = predict(without, case.request, plain.answer, evidence.declared)
-    assert unruled is not None
-    assert unruled.counts is not None
-    return {STAYS_OFF} if unruled.counts.rounds > want.counts.rounds else set()
+    unruled = predict(without, case.request, plain.answer, evidence.declared, evidence.run.expectations)
+    is_shown = unruled is not None and unruled.counts is not None and unruled.counts.rounds > want.counts.rounds
+    return {STAYS_OFF} if is_shown else set()
 
 
 def _window_sums(records: Sequence[int], window: int) -> list[int]:

@@ -28,7 +28,7 @@ def _judge_request_order(evidence: Evidence, ledger: Ledger) -> None:
             elif ALONE in case.request.roles:
                 _require_first(ledger, case)
             else:
-                _require_disturbance(ledger, case)
+                require_disturbance(ledger, case)
         ledger.precondition(start_id, num_compared > 0, "no probe was compared with the same one alone")
 
 
@@ -39,7 +39,7 @@ def _require_first(ledger: Ledger, case: Case) -> None:
     ledger.precondition(case.start.id, not before, f"{case.request.id} is not the first request", want=[], got=before)
 
 
-def _require_disturbance(ledger: Ledger, case: Case) -> None:
+def require_disturbance(ledger: Ledger, case: Case) -> None:
     """Write down BLIND unless what was to disturb did happen; an unanswered request is a fault."""
     answer, request = case.answer, case.request
     if CANCELLED in request.roles:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from harness.checks.check import Check, Ledger
 from harness.checks.compare import equal_replies, speculates
+from harness.checks.dumps import compare_dumps
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import Walk, predicted, walks
 from harness.oracle.predict import LOOKUP, Prediction
@@ -81,8 +82,9 @@ def _judge_abstained(evidence: Evidence, ledger: Ledger) -> None:
             continue
         ledger.compare(case, "the path", "plain", path_taken(counts))
         ledger.compare(case, "the reason", prediction.reason, counts.reason)
-        if equal_replies(ledger, case, want, got, _THAN_PLAIN):
-            ledger.compare(case, f"logprobs{_THAN_PLAIN}", want.logprobs, got.logprobs)
+        is_equal = equal_replies(ledger, case, want, got, _THAN_PLAIN)
+        if is_equal and ledger.compare(case, f"logprobs{_THAN_PLAIN}", want.logprobs, got.logprobs):
+            compare_dumps(ledger, case, reference)
 
 
 def _judge_drafts_made(evidence: Evidence, ledger: Ledger) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.checks import controls, counts, cuts, devices, fallback, order, path, refusals, replies
+from harness.checks import controls, counts, cuts, devices, fallback, oracle, order, path, refusals, replies
 from harness.checks.check import Check
 
 _ORDER = (
@@ -12,6 +12,7 @@ _ORDER = (
     "control-canary",
     "same-reply",
     "same-sampled-reply",
+    "oracle-reply",
     "budget-prefix",
     "stop-cut",
     "end-token",
@@ -47,6 +48,7 @@ ALL_CHECKS: tuple[Check, ...] = _in_order(
     replies.CHECKS,
     cuts.CHECKS,
     path.CHECKS,
+    oracle.CHECKS,
     counts.CHECKS,
     fallback.CHECKS,
     order.CHECKS,

@@ -1,7 +1,8 @@
 """Twins: a fabricated container or pack with one thing changed, the weights shared. It does not know what fails on them.
 
-A name is the original's with suffixes: "tiny+context=28", "mixed+tap=9". Suffixes may follow each other. A twin is made
-on demand beside its original; files that do not change are hard links.
+A name is the original's with suffixes: "tiny+context=28", "mixed+tap=9". Suffixes may follow each other; a format ("tiny+gguf")
+comes last and adds or replaces whole files. A twin is made on demand beside its original, and so is the small draft model of a
+container ("tiny-draft"); files that do not change are hard links.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.fabricate.decoded import shape_of
+from harness.fabricate.draft_model import make_draft_model
+from harness.fabricate.gguf_twin import GGUF_FILE, gguf_bytes
+from harness.fabricate.hf_twin import WEIGHTS_FILE, hf_config, weights_bytes
 from harness.fabricate.pack import CONFIG_FILE
 from harness.fabricate.q4nx import FILE_NAME
 from harness.fabricate.store import make_once
@@ -28,10 +33,25 @@ def twin(fixture: Fixture, name: str) -> Path:
     """Return the directory of the container or of a twin of it.
 
     Suffixes: context=N (positions), eos=A.B (end tokens, in every file that names them), vocab=N (config.json at odds with the
-    weights), truncated (a model file that ends early). Raises UsageError on any other.
+    weights), truncated (a model file that ends early); last, a format: gguf, hf. Raises UsageError on any other.
     """
     base = fixture.recipe.partition("@")[0]
-    return _twin(fixture, "models", name, {base: fixture.model}, _MODEL_EDITS)
+    originals = {base: fixture.model, base + _DRAFT: str(_draft_model(fixture, base))}
+    if name.partition("+")[0] == base + _DRAFT:
+        _make_draft_once(fixture, Path(originals[base + _DRAFT]))
+    return _twin(fixture, "models", name, originals, _MODEL_EDITS)
+
+
+def is_draft_model(fixture: Fixture, name: str) -> bool:
+    """Whether a name is that of the container's draft model, of the container itself, or of a twin of one of them."""
+    base = fixture.recipe.partition("@")[0]
+    return name.partition("+")[0] in (base, base + _DRAFT)
+
+
+def without_format(name: str) -> str:
+    """Return the name of the container that a twin in another format was made from."""
+    base, *suffixes = name.split("+")
+    return "+".join([base, *(suffix for suffix in suffixes if suffix not in _FORMATS)])
 
 
 def pack_twin(fixture: Fixture, name: str) -> Path:
@@ -48,6 +68,7 @@ class _Changes:
     def __init__(self, original: Path) -> None:
         self.original = original
         self.contents: dict[str, bytes] = {}
+        self.dropped: set[str] = set()
 
     def read(self, file: str) -> bytes:
         return self.contents.get(file) or (self.original / file).read_bytes()
@@ -57,8 +78,12 @@ class _Changes:
         edit(content)
         self.contents[file] = json_bytes(content)
 
+    def drop(self, file: str) -> None:
+        self.dropped.add(file)
+
     def write(self, directory: Path) -> None:
-        for file in sorted(path.name for path in self.original.iterdir()):
+        files = {path.name for path in self.original.iterdir()} - self.dropped
+        for file in sorted(files | self.contents.keys()):
             if file in self.contents:
                 write_bytes(directory / file, self.contents[file])
             else:
@@ -90,6 +115,8 @@ def _parse(name: str, suffix: str, edits: Mapping[str, Edit]) -> tuple[Edit, Num
     wanted = key + equals
     if wanted not in edits:
         raise UsageError(f"{name!r}: no twin has the suffix {suffix!r}; use {', '.join(sorted(edits))}")
+    if suffix in _FORMATS and not name.endswith(f"+{suffix}"):
+        raise UsageError(f"{name!r}: {suffix!r} is a format; write it last")
     numbers = text.split(".") if equals else []
     if not all(number.isdecimal() for number in numbers) or (len(numbers) > 1 and wanted != _EOS):
         example = "5.17" if wanted == _EOS else "28"
@@ -130,6 +157,32 @@ def _truncated(changes: _Changes, _: Numbers) -> None:
     changes.contents[FILE_NAME] = content[: len(content) * 3 // 4]
 
 
+def _gguf(changes: _Changes, _: Numbers) -> None:
+    changes.contents[GGUF_FILE] = gguf_bytes(changes.original, json.loads(changes.read(CONFIG_FILE)))
+
+
+def _hf(changes: _Changes, _: Numbers) -> None:
+    config = json.loads(changes.read(CONFIG_FILE))
+    changes.contents[WEIGHTS_FILE] = weights_bytes(changes.original, config)
+    changes.contents[CONFIG_FILE] = json_bytes(hf_config(config))
+    changes.drop(FILE_NAME)
+
+
+def _draft_model(fixture: Fixture, base: str) -> Path:
+    return Path(fixture.model).parent / "twins" / "models" / (base + _DRAFT)
+
+
+def _make_draft_once(fixture: Fixture, target: Path) -> None:
+    original = Path(fixture.model)
+    config = json.loads((original / CONFIG_FILE).read_bytes())
+    context, shape = config["max_position_embeddings"], shape_of(config)
+
+    def make(directory: Path) -> None:
+        make_draft_model(shape, context, fixture.streams, directory)
+
+    make_once(original.parent.parent, target, make)
+
+
 def _hidden(changes: _Changes, numbers: Numbers) -> None:
     changes.edit(CONFIG_FILE, lambda config: config.update(hidden_size=numbers[0]))
 
@@ -152,7 +205,9 @@ def _no_taps(changes: _Changes, _: Numbers) -> None:
 
 
 _EOS = "eos="
-_MODEL_EDITS: dict[str, Edit] = {"context=": _context, _EOS: _eos, "vocab=": _vocab, "truncated": _truncated}
+_DRAFT = "-draft"  # of the name of a container's draft model
+_FORMATS: dict[str, Edit] = {"gguf": _gguf, "hf": _hf}
+_MODEL_EDITS: dict[str, Edit] = {"context=": _context, _EOS: _eos, "vocab=": _vocab, "truncated": _truncated, **_FORMATS}
 _PACK_EDITS: dict[str, Edit] = {
     "hidden=": _hidden,
     "block=": _block,

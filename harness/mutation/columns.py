@@ -13,6 +13,7 @@ import msgspec
 
 from harness.fabricate.twins import pack_twin, twin
 from harness.mutation.arena import WALL_BUDGET, Arena, Ground
+from harness.oracle.expect import Oracle
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan
 from harness.records.recording import Recording, Run, Trace
@@ -48,6 +49,7 @@ class ColumnArena:
     launcher: Launcher  # warm where the description knows a warm start
     tracer_control: Trace
     decoys: tuple[str, ...]
+    oracle: Oracle | None = None  # remembers from mutant to mutant what models and packs say; None = runs have no expectations
 
     def record(self, plan: Plan, ground: Ground) -> Run:
         """Make every start of the plan, one after the other, each within its budget."""
@@ -56,7 +58,7 @@ class ColumnArena:
         setting = Setting(self.description.name, self.folders, ground.overlay, budgets)
         with self._launcher(ground) as launcher:
             recordings = tuple(within(record_start(start, setting, launcher), budgets.get(start.id)) for start in plan.starts)
-        return Run(
+        run = Run(
             plan=plan,
             subject=self.description.name,
             declared=self.description.declared(),
@@ -65,6 +67,7 @@ class ColumnArena:
             decoys=self.decoys,
             seconds=time.monotonic() - began,
         )
+        return run if self.oracle is None else self.oracle.completed(run)
 
     @contextmanager
     def _launcher(self, ground: Ground) -> Iterator[Launcher]:
@@ -82,7 +85,8 @@ def open_column(description: Description, fixture: Fixture, workdir: Path, core:
     kind = Launcher if description.warm is None else WarmLauncher
     with kind(description, workdir, core) as launcher:
         tracer_control, decoys = launcher.control()
-        yield ColumnArena(description, FixtureFolders(fixture), workdir, core, launcher, tracer_control, decoys)
+        folders = FixtureFolders(fixture)
+        yield ColumnArena(description, folders, workdir, core, launcher, tracer_control, decoys, Oracle(folders))
 
 
 def with_environment(description: Description, added: Mapping[str, str]) -> Description:

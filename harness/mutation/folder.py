@@ -10,6 +10,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.mutation.bench import Finished
 from harness.records.files import write_bytes, write_json
+from harness.records.outcome import ProbeResult
 
 OUTCOMES = "outcomes.json"
 JOURNAL = "journal.jsonl"
@@ -30,6 +31,11 @@ class RunFolder:
         """Write one mutant's log and diff."""
         write_bytes(self.path / "logs" / f"{finished.result.id}.log", finished.log.encode("utf-8", "backslashreplace"))
         write_bytes(self.path / "diffs" / f"{finished.result.id}.diff", finished.diff.encode("utf-8", "backslashreplace"))
+
+    def save_probe(self, probe: ProbeResult) -> None:
+        """Write what a probe saw."""
+        text = f"{probe.id}: {'holds' if probe.holds else 'fails'}: {probe.message}\n{probe.log}".rstrip("\n") + "\n"
+        write_bytes(self.path / "logs" / f"probe-{probe.id}.log", text.encode("utf-8", "backslashreplace"))
 
     def close(self, outcomes: dict[str, Any], junit: bytes, summary: str) -> None:
         """Write the closing files; outcomes.json last, so that its presence says that the run is whole."""

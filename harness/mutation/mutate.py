@@ -34,8 +34,8 @@ from harness.mutation.selection import by_killer, by_lines, by_name, touched_lin
 from harness.mutation.stryker import outcomes
 from harness.mutation.summary import summary
 from harness.mutation.workshop import Workshop
-from harness.mutation.world import World
-from harness.records.outcome import MutationReport
+from harness.mutation.world import World, build_world
+from harness.records.outcome import MutationReport, ProbeResult
 
 ROOT = Path(__file__).parents[2]
 BuildWorld = Callable[[Path, str, Path, int], World]
@@ -73,11 +73,11 @@ class Surroundings:
     environment: Mapping[str, str]
 
 
-def mutate(options: Options, build: BuildWorld | None = None, around: Surroundings | None = None) -> ExitCode:
+def mutate(options: Options, build: BuildWorld = build_world, around: Surroundings | None = None) -> ExitCode:
     """Run the mutants that the options name and return how it ends. Errors are told in one line; only an interrupt is raised."""
     around = around or Surroundings(Console(), datetime.datetime.now(datetime.UTC), os.environ)
     try:
-        return _mutate(options, build or _real_world(), around)
+        return _mutate(options, build, around)
     except UsageError as error:
         _say(around, f"draftproof mutate: {error}")
         return ExitCode.USAGE
@@ -86,12 +86,6 @@ def mutate(options: Options, build: BuildWorld | None = None, around: Surroundin
     except Exception:
         _say(around, traceback.format_exc())
     return ExitCode.INTERNAL
-
-
-def _real_world() -> BuildWorld:
-    from harness.mutation.build import build_world  # noqa: PLC0415  # it loads all that fabricates; a fake needs none of it
-
-    return build_world
 
 
 def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCode:
@@ -184,7 +178,11 @@ def _run(
             journal.append(each.result)
             show.finished(each.result)
 
-        return run_job(job, workshop, columns, Watcher(show.probe, show.begin, finished))
+        def probed(probe: ProbeResult) -> None:
+            place.save_probe(probe)
+            show.probe(probe)
+
+        return run_job(job, workshop, columns, Watcher(probed, show.begin, finished))
 
 
 def _settings(options: Options, world: World, workshop: Workshop) -> dict[str, str]:

@@ -72,7 +72,7 @@ def run_nodes(root: Path, nodes: Sequence[str], budget: Budget | None = None, py
         cases = read_junit(junit)
         output = log.read_text(encoding="utf-8", errors="backslashreplace")[-_TAIL:]
     failed, passed, broken = sort_nodes(nodes, cases)
-    events = () if not (timed_out or broken) else (Event.TIMEOUT,) if timed_out else (_break(status),)
+    events = () if not (timed_out or broken) else (Event.TIMEOUT,) if timed_out else (_break(status, broken, cases),)
     return NodeRun(failed, passed, broken, events, output, seconds)
 
 
@@ -128,11 +128,13 @@ def _result(case: ET.Element) -> str:
     return "passed"
 
 
-def _break(status: int) -> Event:
-    """Say why a node has no result: pytest ends with 0 or 1 only after it ran what it had collected."""
+def _break(status: int, broken: Iterable[str], cases: Sequence[Case]) -> Event:
+    """Say why nodes have no result: the process was ended, a module did not import, or they neither failed nor passed."""
     if status < 0:
         return Event.TIMEOUT if -status in (signal.SIGXCPU, signal.SIGKILL) else Event.DIED
-    return Event.DIED if status in (0, 1) else Event.CANNOT_IMPORT
+    ran = {(case.classname, case.name.partition("[")[0]) for case in cases}
+    names = [junit_name(node) for node in broken]
+    return Event.DIED if all((place, name.partition("[")[0]) in ran for place, name in names) else Event.CANNOT_IMPORT
 
 
 def _command(python: str, root: Path, nodes: Sequence[str], junit: Path) -> list[str]:

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from harness.mutation.arena import Arena, Ground, budgets_of, events_of, log_of
 from harness.mutation.edits import Edit, problem
 from harness.mutation.entry import TEST, Mutant
@@ -35,7 +37,9 @@ def clean_twice(first: Clean, second: Clean) -> ProbeResult:
     if not troubles and _examined(first) != _examined(second):
         troubles.append(f"the two runs examined {_examined(first)} and {_examined(second)} answers")
     if troubles:
-        return ProbeResult("clean-twice", holds=False, message=_some(troubles))
+        return ProbeResult(
+            "clean-twice", holds=False, message=_some(troubles), log="\n".join([*troubles, first.output, second.output])
+        )
     num_checks = len(first.judgement.results) if first.judgement else 0
     num_nodes = len(first.nodes.passed) if first.nodes else 0
     return ProbeResult("clean-twice", holds=True, message=f"{num_checks} checks and {num_nodes} test nodes pass, twice")
@@ -55,8 +59,8 @@ def neutral_texts(source: Source) -> dict[str, str]:
 
 def neutral(workshop: Workshop, plan: Plan, clean: Clean, arena: Arena) -> ProbeResult:
     """Run a mutant that changes nothing but comments: it must survive."""
-    seen = _seen(workshop, neutral_texts(workshop.source), plan, clean, arena)
-    return neutral_verdict(seen)
+    seen, log = _seen(workshop, neutral_texts(workshop.source), plan, clean, arena)
+    return msgspec.structs.replace(neutral_verdict(seen), log=log)
 
 
 def neutral_verdict(seen: Attempt) -> ProbeResult:
@@ -74,7 +78,8 @@ def forced_fail(workshop: Workshop, edits: Sequence[Edit], plan: Plan, clean: Cl
         stale = [why] if (why := unviable(edits, workshop.source.read)) else []
     if stale:
         return ProbeResult("forced-fail", holds=False, message=_some(stale), stale=True)
-    return forced_fail_verdict(_seen(workshop, plant(edits, workshop.source.read), plan, clean, arena))
+    seen, log = _seen(workshop, plant(edits, workshop.source.read), plan, clean, arena)
+    return msgspec.structs.replace(forced_fail_verdict(seen), log=log)
 
 
 def forced_fail_verdict(seen: Attempt) -> ProbeResult:
@@ -121,17 +126,20 @@ def nodes_neutral(workshop: Workshop, nodes: Sequence[str]) -> ProbeResult:
     with workshop.overlay(neutral_texts(workshop.source), with_tests=True) as root:
         ran = workshop.run_nodes(root, nodes, None)
     names = [TEST + node for node in (*ran.failed, *ran.passed)]
-    return neutral_verdict(Attempt(tuple(names), tuple(TEST + node for node in ran.failed), ran.events))
+    seen = Attempt(tuple(names), tuple(TEST + node for node in ran.failed), ran.events)
+    return msgspec.structs.replace(neutral_verdict(seen), log=ran.output)
 
 
-def _seen(workshop: Workshop, texts: Mapping[str, str], plan: Plan, clean: Clean, arena: Arena) -> Attempt:
+def _seen(workshop: Workshop, texts: Mapping[str, str], plan: Plan, clean: Clean, arena: Arena) -> tuple[Attempt, str]:
+    """Record and judge mutated texts; return what was seen and its log."""
     assert clean.run is not None
     with workshop.overlay(texts) as root:
         run = arena.record(plan, Ground(overlay=root, budgets=budgets_of(clean.run)))
     judgement = workshop.laws.judge(run)
-    events = events_of(run)
-    assert events or not log_of(run), "a start that fails is an event"
-    return attempt([result.check for result in judgement.results], clean.findings, judgement.findings, events)
+    asked = [result.check for result in judgement.results]
+    seen = attempt(asked, clean.findings, judgement.findings, events_of(run))
+    log = [printable(line) for line in log_of(run)] + [told(finding) for finding in seen.findings]
+    return seen, "\n".join(log)
 
 
 def _revert(root: Path, source: Source, texts: Mapping[str, str]) -> None:

@@ -30,6 +30,7 @@ class Clean:
     """The clean run of one plan, or of one set of test nodes."""
 
     problems: tuple[str, ...]  # starts and nodes that fail without any fault
+    output: str = ""  # the end of what the test nodes printed, where one is a problem
     run: Run | None = None
     judgement: Judgement | None = None
     nodes: NodeRun | None = None
@@ -69,7 +70,7 @@ class Workshop:
         """Record the plan against the unchanged snapshot and judge it."""
         with self.overlay({}) as root:
             run = arena.record(plan, Ground(overlay=root, fresh=fresh))
-        return Clean(tuple(log_of(run)), run, self.laws.judge(run))
+        return Clean(tuple(log_of(run)), "", run, self.laws.judge(run))
 
     def clean_nodes(self, nodes: Sequence[str]) -> Clean:
         """Return the clean run of some test nodes, made at most once."""
@@ -81,7 +82,7 @@ class Workshop:
             ran = self.run_nodes(root, nodes, None)
         problems = [f"{TEST}{node} fails without any fault" for node in ran.failed]
         problems += [f"{TEST}{node} has no result without any fault" for node in ran.broken]
-        return Clean((*problems, *(ran.output.splitlines()[-20:] if problems else ())), nodes=ran)
+        return Clean(tuple(problems), ran.output if problems else "", nodes=ran)
 
     @property
     def cleans(self) -> tuple[Clean, ...]:

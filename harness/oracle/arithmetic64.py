@@ -80,7 +80,11 @@ def best(scores: Array) -> Places:
 
 
 def margins(scores: Array) -> Array:
-    """Return by how much the largest score leads the second [...] of [..., n], as a share of the largest absolute one."""
-    ordered = np.partition(scores, -2, axis=-1)
-    leads: Array = (ordered[..., -1] - ordered[..., -2]) / np.abs(scores).max(axis=-1)
+    """Return by how much the largest score [...] of [..., n] leads the next smaller one, as a share of the largest absolute one.
+
+    Equal scores do not count: equal rows give them in any arithmetic, and the lowest id wins. At most 2.
+    """
+    largest = scores.max(axis=-1, keepdims=True)
+    following = np.where(scores < largest, scores, -np.inf).max(axis=-1)
+    leads: Array = np.minimum((largest[..., 0] - following) / np.abs(scores).max(axis=-1), 2.0)
     return leads

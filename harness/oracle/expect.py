@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from harness.oracle.abstain import abstains
 from harness.oracle.container64 import ModelFiles, read_container
 from harness.oracle.loop import Said
@@ -22,7 +24,7 @@ from harness.oracle.reply import budget_of
 from harness.oracle.speakers import Drafter, Speaker, longest
 from harness.records.expectation import Drafting, Expectations, Ids, ModelFacts, Saying
 from harness.records.plan import Plan, Request, Start
-from harness.records.recording import Answer, Declared, Recording
+from harness.records.recording import Answer, Declared, Recording, Run
 
 REPLY_CHECK = "oracle-reply"  # the check whose requests a saying is computed for
 
@@ -67,15 +69,20 @@ class Oracle:
         self._speakers: dict[str, Speaker] = {}  # by weights
         self._drafters: dict[tuple[str, str], Drafter] = {}  # by weights and pack
 
+    def completed(self, run: Run) -> Run:
+        """Return a recorded run with its expectations, computed anew. Raises as `expectations`."""
+        return msgspec.structs.replace(run, expectations=self.expectations(run.plan, run.recordings, run.declared))
+
     def expectations(self, plan: Plan, recordings: Sequence[Recording], declared: Declared) -> Expectations:
         """Compute what this plan's answers are held against. Raises FileFormatError for files that are not as they should be."""
         told = [(start, request) for start, request in _requests(plan) if REPLY_CHECK in request.checks and request.is_greedy]
         spoken = list(_spoken(plan, recordings))
+        names = dict.fromkeys([start.model for start, _ in told])
+        names |= dict.fromkeys(one.start.model for one in spoken if _is_drafted(one, declared))
+        spoken = [one for one in spoken if one.start.model in names and self._can_read(one)]
         drafted = [one for one in spoken if _is_drafted(one, declared)]
-        names = dict.fromkeys([start.model for start, _ in told] + [one.start.model for one in drafted])
         for one in spoken:
-            if one.start.model in names:
-                self._speaker(one.start.model).guess([one.sequence])
+            self._speaker(one.start.model).guess([one.sequence])
         try:
             sayings = tuple(self._sayings(told))
             draftings = tuple(self._draftings(drafted))
@@ -113,6 +120,11 @@ class Oracle:
             for ids in longest([one.sequence for one in its_spoken]):
                 places = (place for place in range(len(ids)) if ids[: place + 1] in blocks)
                 yield Drafting(*key, ids, {place: blocks[ids[: place + 1]] for place in places})
+
+    def _can_read(self, one: _Spoken) -> bool:
+        """Whether all ids of a sequence are in the model's table: a subject may say what it likes."""
+        num_rows = len(self._files(one.start.model).container.embedding)
+        return all(0 <= token < num_rows for token in one.sequence)
 
     def _forget_sequences(self) -> None:
         for speaker in self._speakers.values():
@@ -160,8 +172,9 @@ def _spoken(plan: Plan, recordings: Sequence[Recording]) -> Iterator[_Spoken]:
 
 
 def _is_drafted(one: _Spoken, declared: Declared) -> bool:
-    facts = declared.arms[one.start.arm]
-    return facts.oracle == DFLASH and facts.expect == "engaged" and one.start.pack is not None and abstains(one.request) is None
+    facts = declared.facts_of(one.start)
+    is_free = abstains(one.request, dumps_logits=facts.dumps_logits) is None
+    return facts.oracle == DFLASH and facts.expect == "engaged" and one.start.pack is not None and is_free
 
 
 def _facts(files: ModelFiles) -> ModelFacts:

@@ -6,14 +6,16 @@ block for each place of a sequence serves every walk over it. It does not know h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.oracle.loop import Asked, Proposal, Rules, Said, Trace, walked
-from harness.records.expectation import Drafting
+from harness.records.expectation import Block
 
-# Rounding moves a score of these models by up to 2e-5 of the largest in float32. A choice that needs less than six times as
-# much to be changed is one on which two right engines may differ: nothing is predicted then.
-SMALLEST_MARGIN = 2.0**-13
+# What a lead must be, as a share of the largest score, so that rounding cannot turn it round. Float32 moves a score of fabricated
+# models by up to 2e-5 of the largest, bf16 by up to 0.15. Of smaller leads nothing is predicted: two right engines may differ.
+FLOAT32_MARGIN = 2.0**-13
+BF16_MARGIN = 2.0**-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,9 @@ class Journey:
     said: Said
     rules: Rules
 
-    def place(self, asked: Asked) -> int:
-        """Return where in the sequence drafts are asked for."""
-        return len(self.prompt_ids) + asked.num_emitted - 1
+    def place(self, num_emitted: int) -> int:
+        """Return where in the sequence the last of so many tokens of the reply stands."""
+        return len(self.prompt_ids) + num_emitted - 1
 
 
 def places_of(prompt_ids: tuple[int, ...], said: Said) -> range:
@@ -40,30 +42,28 @@ class PackPath:
     """A walked path, and how certain the drafts on it are."""
 
     trace: Trace
-    margin: float  # the smallest of all drafts that were proposed
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether no rounding of a right engine can change a draft."""
-        return self.margin >= SMALLEST_MARGIN
+    margin: float  # the smallest lead of any draft that was proposed
+    deciding_margin: float  # the same over slots 1 .. accepted + 1 of each round: those that set the path
 
 
-def pack_path(journey: Journey, drafting: Drafting) -> PackPath | None:
-    """Walk a journey over blocks that are known; None where one that it needs is not."""
-    margins = [1.0]
+def pack_path(journey: Journey, blocks: Mapping[int, Block]) -> PackPath | None:
+    """Walk a journey over the blocks that are known, by place; None where one that it needs is not."""
     unknown: list[int] = []
 
     def head(asked: Asked) -> Proposal:
-        place = journey.place(asked)
-        block = drafting.blocks.get(place)
-        if block is None:
+        place = journey.place(asked.num_emitted)
+        if place not in blocks:
             unknown.append(place)
             return Proposal()
-        margins.extend(block.margins[: asked.room])
-        return Proposal(block.drafts, is_paid=True)
+        return Proposal(blocks[place].drafts, is_paid=True)
 
     trace = walked(journey.said, journey.rules, head)
-    return None if unknown else PackPath(trace, min(margins))
+    if unknown:
+        return None
+    leads = [(step, blocks[journey.place(step.index + 1)].margins) for step in trace.rounds]
+    proposed = [lead for step, margins in leads for lead in margins[: len(step.drafts)]]
+    deciding = [lead for step, margins in leads for lead in margins[: min(step.accepted + 1, len(step.drafts))]]
+    return PackPath(trace, min(proposed, default=1.0), min(deciding, default=1.0))
 
 
 def path_without_taps(journey: Journey) -> Trace:

@@ -56,11 +56,13 @@ def selected(selector: Selector64, scores: Array, gates: Array, anchor_token: in
 
 
 def _lead(scores: Array, total: Array, token: int, inside: Places, outside: Places) -> float:
-    """Return how far the winner is from losing: to another candidate, by falling out of them, or to one that comes in."""
-    rivals = total[inside[inside != token]]
-    leads = [float(total[token] - rivals.max())] if len(rivals) else []
+    """Return how far the winner is from losing: to another candidate, by falling out of them, or to one that comes in.
+
+    Exact ties do not count: equal rows give them in any arithmetic, and the lowest id wins.
+    """
+    leads = [total[token] - total[inside]]
     if len(outside):
-        leads.append(float(scores[token] - scores[outside[0]]))
         enters, wins = scores[inside].min() - scores[outside], total[token] - total[outside]
-        leads.append(float(np.maximum(enters, wins).min()))
-    return min(leads, default=1.0)
+        leads += [scores[token] - scores[outside[:1]], np.maximum(enters, wins)]
+    every = np.concatenate(leads)
+    return float(every[every > 0].min(initial=2 * np.abs(scores).max()))

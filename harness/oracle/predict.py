@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.oracle.abstain import abstains
 from harness.oracle.lookup import trace
 from harness.oracle.loop import Rules, Said, Trace
-from harness.oracle.packs import SMALLEST_MARGIN, Journey, pack_path, path_without_taps
+from harness.oracle.packs import BF16_MARGIN, FLOAT32_MARGIN, Journey, pack_path, path_without_taps
 from harness.records.expectation import Expectations
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Round
@@ -75,25 +75,23 @@ def _of_pack(
     start: Start, request: Request, said: Said, declared: Declared, expectations: Expectations | None, cached: int
 ) -> Prediction:
     """Predict a request that a pack drafts for; path and reason alone where its blocks are not known for certain."""
-    facts = declared.arms[start.arm]
+    facts = declared.facts_of(start)
     if cached:
         journey = Journey(request.prompt_ids, said, rules_of(start, declared, k=1))
         walk = path_without_taps(journey)
         return _walked(said, walk, "spec", facts, _reason(said, walk, silence="no-taps"), cached)
     path_only = Prediction("spec", facts.drafter, len(said.ids), reason=_reason_of_pack(said))
     pack = start.pack or ""
-    sequence = request.prompt_ids + said.ids
-    if expectations is None:
-        return msgspec.structs.replace(path_only, unknown="no expectations came with the run")
-    drafting = expectations.drafting(start.model, pack, sequence)
-    if drafting is None:
-        return msgspec.structs.replace(path_only, unknown="nothing is known of what the pack drafts on this reply")
-    journey = Journey(request.prompt_ids, said, pack_rules(start, declared, expectations.block_sizes[pack]))
-    path = pack_path(journey, drafting)
+    drafting = expectations.drafting(start.model, pack, request.prompt_ids + said.ids) if expectations else None
+    block_size = expectations.block_sizes[pack] if expectations and drafting else 2  # any, for a walk that never asks
+    journey = Journey(request.prompt_ids, said, pack_rules(start, declared, block_size))
+    path = pack_path(journey, drafting.blocks if drafting else {})
     if path is None:
-        return msgspec.structs.replace(path_only, unknown="not all blocks on this reply are known")
-    if not path.is_certain:
-        too_small = f"a draft leads by {path.margin:.1e} of its score alone, {SMALLEST_MARGIN:.1e} is needed to be certain"
+        lacking = "what the pack drafts on this reply is not known" if expectations else "no expectations came with the run"
+        return msgspec.structs.replace(path_only, unknown=lacking)
+    lead, needed = (path.deciding_margin, BF16_MARGIN) if facts.device else (path.margin, FLOAT32_MARGIN)
+    if lead < needed:
+        too_small = f"a draft leads by no more than {lead:.1e} of its score, {needed:.1e} is needed to be certain"
         return msgspec.structs.replace(path_only, unknown=too_small)
     return _walked(said, path.trace, "spec", facts, _reason(said, path.trace, silence="no-taps"), cached)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.oracle.packs import SMALLEST_MARGIN
+from harness.oracle.packs import FLOAT32_MARGIN
 from harness.oracle.spelling import spell
 from harness.records.expectation import Choice, ModelFacts, Saying
 from harness.records.plan import Request
@@ -22,8 +22,8 @@ class ExpectedReply:
 
     @property
     def is_certain(self) -> bool:
-        """Whether no rounding can change a choice; an exact tie is certain, as the lowest id wins."""
-        return all(choice.margin == 0 or choice.margin >= SMALLEST_MARGIN for choice in self.choices)
+        """Whether no rounding of a right engine can change a choice."""
+        return all(choice.margin >= FLOAT32_MARGIN for choice in self.choices)
 
 
 def budget_of(request: Request, facts: ModelFacts) -> int:

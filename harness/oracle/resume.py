@@ -15,27 +15,37 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a request left behind: `num_positions` of a sequence of which `ids` are known, from its beginning on."""
+    """What a request left behind: the first positions of a sequence, of which `ids` are known from its beginning on."""
 
-    ids: Ids = ()
-    num_positions: int = 0
+    ids: Ids
+    fewest: int  # positions that are certainly there
+    most: int  # and that may be there: one more where it is not known whether the last token was run
 
     def resumed(self, prompt_ids: Ids) -> int | None:
-        """Return how many positions a prompt resumes from; None where that hangs on a token that nobody knows."""
-        known = self.ids[: self.num_positions]
-        most = len(prompt_ids) - 1
+        """Return how many positions a prompt resumes from; None where that hangs on what nobody knows."""
+        found = {self._resumed(prompt_ids, self.fewest), self._resumed(prompt_ids, self.most)}
+        return found.pop() if len(found) == 1 else None
+
+    def _resumed(self, prompt_ids: Ids, num_positions: int) -> int | None:
+        known = self.ids[:num_positions]
+        others = len(prompt_ids) - 1  # all but the token that is run in any case
         common = num_equal(known, prompt_ids)
-        if common == len(known) < min(self.num_positions, most):
+        if common == len(known) < min(num_positions, others):
             return None
-        return min(common, most)
+        return min(common, others)
 
 
-NOTHING = Left()
+NOTHING = Left((), 0, 0)
 
 
-def num_prefilled(prompt_ids: Ids, resumed: int, passes: int, width: int) -> int:
+def ran(ids: Ids, not_run: int | None) -> Left:
+    """Return what a whole reply leaves: prompt and reply, but for the last token where no pass ran it (1, 0, None: not known)."""
+    return Left(ids, len(ids) - (1 if not_run is None else not_run), len(ids) - (not_run or 0))
+
+
+def num_prefilled(num_prompt_tokens: int, resumed: int, num_passes: int, width: int) -> int:
     """Return the positions that so many finished passes of prefill leave, `width` rows each, the last one maybe fewer."""
-    return min(resumed + passes * width, len(prompt_ids))
+    return min(resumed + num_passes * width, num_prompt_tokens)
 
 
 def num_prefill_passes(num_prompt_tokens: int, resumed: int, width: int) -> int:

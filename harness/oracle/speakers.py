@@ -25,7 +25,8 @@ Prefix = Ids  # a sequence up to and with the token that something follows
 def longest(sequences: Sequence[Ids]) -> list[Ids]:
     """Return the sequences that are not the beginning of another one, in order and once each."""
     ordered = sorted(set(sequences))  # what begins with a sequence comes right behind it
-    return [one for one, following in zip(ordered, [*ordered[1:], ()], strict=True) if following[: len(one)] != one]
+    followers = [*ordered[1:], ()][: len(ordered)]
+    return [one for one, following in zip(ordered, followers, strict=True) if following[: len(one)] != one]
 
 
 class Speaker:
@@ -82,7 +83,8 @@ class Speaker:
         scores = passed.scores[len(prefix) - 1]
         bounded = scores[: self.model.container.bound]
         token = int(best(bounded))
-        return Choice(token, float(margins(bounded)), bool(np.any(scores[len(bounded) :] > bounded[token])))
+        is_tie = int(np.count_nonzero(bounded == bounded[token])) > 1
+        return Choice(token, float(margins(bounded)), is_tie, bool(np.any(scores[len(bounded) :] > bounded[token])))
 
     def _guessed(self, prefix: Prefix) -> Ids:
         return next((one for one in self._guesses if one[: len(prefix)] == prefix), prefix)

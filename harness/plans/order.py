@@ -1,7 +1,8 @@
 """What the laws on one request after another are asked: a probe alone, then the same probe after each kind of disturbance.
 
 The probe alone is the first request that its start ever gets. The pass that fails is chosen so that the probe is over by
-then whatever its path (16 prompt tokens and 24 of reply), and that a reply of 400 tokens is not.
+then whatever its path (16 prompt tokens and 24 of reply), and that a reply of 400 tokens is not. Arms with a prefix cache are
+asked the same; their starts are those of that law.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import msgspec
 
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
-from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN
+from harness.plans.starts import CACHED, FAIL_PASS, LOOKUP, MAIN, MODEL, PLAIN
 from harness.plans.streams import joined
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Request, Start, Tier
 
 ORDER = "order"
 PROBE = "hit-1"
-FAIL_PASS = 40
 LONG_BUDGET = 400
 CONTEXT = 1024  # positions of the main container
 PROBE_DEADLINE_S = 5.0  # a hundred times what a probe takes: one that waits longer is not going to be answered
@@ -33,6 +33,8 @@ def request_order(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     for probe in _probes(fixture, tier):
         name = ORDER if probe.name == PROBE else f"{ORDER}-{probe.name}"
         starts = [_start(arm, FAIL_PASS, name) for arm in arms]
+        if probe.name == PROBE and tier is not Tier.MUTATION:
+            starts += CACHED
         yield from ask(_probe(probe, check, "alone"), *starts)
         for disturbance in _disturbances(fixture):
             if kinds is None or disturbance.role in kinds:
@@ -40,6 +42,11 @@ def request_order(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
                 yield from ask(_probe(probe, check, f"after-{disturbance.role}"), *starts)
     if tier is Tier.DEEP:
         yield from _failing_first(fixture)
+
+
+def opening(fixture: Fixture, check: str) -> tuple[Request, Request]:
+    """Return what every start with a pass that fails is asked first: the probe alone, and the request that fails."""
+    return _probe(fixture.stream(PROBE), check, "alone"), _failing(fixture, check)
 
 
 def cancel_frees(fixture: Fixture, tier: Tier) -> Iterator[Asked]:

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from harness.plans.abstain import abstained, neutral
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.devices import device_requests
-from harness.plans.requests import completion, streamed
+from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
-from harness.plans.starts import DEVICE, DRAFT, LOOKUP, MAIN, NPU_DRAFT, NPU_LOOKUP, NPU_PLAIN, PLAIN
+from harness.plans.starts import DEVICE, DRAFT, LOOKUP, MAIN, NPU_DRAFT, NPU_PLAIN, PLAIN, draft
 from harness.records.fixture import Fixture
 from harness.records.plan import Request, Start, Tier
 
@@ -18,6 +19,7 @@ WHOLE_REPLY = 24  # tokens that a stream prescribes
 TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at some budget and between rounds at others
 LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
 GATE_BUDGETS = (2, 3, 5, 6, 11)
+DRAFTED = ("main-1", "main-2", "hit-1")  # streams that packs are asked for in each tier
 DEEP_BUDGETS = (*range(1, WHOLE_REPLY), 40, 64)
 
 
@@ -27,23 +29,9 @@ def _engaged_exactly(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(_sampled(fixture, check), *MAIN)
     if tier is not Tier.MUTATION:
         yield from _on(_seed(fixture, check), *MAIN, *DEVICE)
+        yield from _on(neutral(fixture.of_role("hit")[0], check), *MAIN)
     if tier is Tier.DEEP:
         yield from _on(_whole_replies(fixture, check), *MAIN)
-
-
-def _abstained(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    check = "abstained"
-    yield from ask(_sampled(fixture, check), *MAIN)
-    if tier is Tier.MUTATION:
-        return
-    yield from ask(_sampled(fixture, check), *DEVICE)
-    hit = fixture.of_role("hit")[0]
-    yield from ask(completion(hit, 12, check, temperature=1.0, top_k=1, seed=SEED), *MAIN)
-    yield from ask(streamed(hit, 12, check, temperature=TEMPERATURE, seed=SEED), *MAIN)
-    yield from ask(_without_temperature(completion(hit, 12, check, label="no-temperature", seed=SEED)), *MAIN)
-    if tier is Tier.DEEP:
-        for stream in fixture.streams:
-            yield from ask(completion(stream, WHOLE_REPLY, check, temperature=TEMPERATURE, seed=SEED + 1), *MAIN)
 
 
 def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
@@ -60,19 +48,40 @@ def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
 
 
 def _exact_counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    yield from _on(_walked(fixture, tier, "exact-counts"), PLAIN, LOOKUP)
-    yield from _walked_on_device(fixture, tier, "exact-counts")
+    return _exact(fixture, tier, "exact-counts")
 
 
 def _exact_drafts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    yield from _on(_walked(fixture, tier, "exact-drafts"), PLAIN, LOOKUP)
-    yield from _walked_on_device(fixture, tier, "exact-drafts")
+    return _exact(fixture, tier, "exact-drafts")
 
 
-def _walked_on_device(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
-    """Yield lookup's requests on a device, whose passes have fewer rows than its k wants."""
+def _exact(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
+    yield from _on(_walked(fixture, tier, check), PLAIN, LOOKUP)
+    yield from _on(_drafted(fixture, tier, check), PLAIN, *_drafters(fixture, tier))
     if tier is not Tier.MUTATION:
-        yield from _on(device_requests(fixture, tier, check), NPU_PLAIN, NPU_LOOKUP)
+        yield from _on(device_requests(fixture, tier, check), *DEVICE)
+
+
+def _drafters(fixture: Fixture, tier: Tier) -> Iterable[Start]:
+    """Yield starts with packs; also one that uses a part of each block, and at leisure every pack."""
+    yield DRAFT
+    if tier is not Tier.MUTATION:
+        yield draft("k-3", draft_k=3)
+    if tier is Tier.DEEP:
+        yield from (draft(pack, pack=pack) for pack in sorted(set(fixture.packs) - {DRAFT.pack}))
+
+
+def _drafted(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:
+    """Yield requests on prescribed replies, where each draft of a pack is certified."""
+    yield from (completion(fixture.stream(name), WHOLE_REPLY, check) for name in DRAFTED)
+    yield completion(fixture.stream(DRAFTED[0]), 1, check)
+    yield completion(fixture.stream(DRAFTED[0]), 5, check)  # a block of which a part is used
+    if tier is Tier.MUTATION:
+        return
+    yield from _whole_replies(fixture, check)
+    yield from _seed(fixture, check)
+    for stream in fixture.streams if tier is Tier.DEEP else ():
+        yield from (completion(stream, budget, check) for budget in range(1, WHOLE_REPLY))
 
 
 def _accounting(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
@@ -83,6 +92,7 @@ def _accounting(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(_sampled(fixture, check), *MAIN)
     if tier is not Tier.MUTATION:
         yield from _on(_seed(fixture, check), *MAIN, *DEVICE)
+        yield from _on(neutral(fixture.of_role("hit")[0], check), *MAIN)
     if tier is Tier.DEEP:
         yield from _on(_walked(fixture, tier, check), *MAIN)
 
@@ -129,19 +139,13 @@ def _sampled(fixture: Fixture, check: str) -> Request:
     return completion(fixture.stream(PROMPTS[0]), max(BUDGETS), check, temperature=TEMPERATURE, seed=SEED)
 
 
-def _without_temperature(request: Request) -> Request:
-    """Return the request with no temperature in its body, which stands for 1.0: it samples."""
-    body = {name: value for name, value in (request.body or {}).items() if name != "temperature"}
-    return msgspec.structs.replace(request, body=body)
-
-
 def _on(requests: Iterable[Request], *starts: Start) -> Iterable[Asked]:
     return (asked for request in requests for asked in ask(request, *starts))
 
 
 SLICES: dict[str, Slice] = {
     "engaged-exactly": _engaged_exactly,
-    "abstained": _abstained,
+    "abstained": abstained,
     "drafts-made": _drafts_made,
     "exact-counts": _exact_counts,
     "exact-drafts": _exact_drafts,

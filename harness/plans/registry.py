@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from types import MappingProxyType
 
-from harness.plans import controls, cuts, devices, fallback, order, path, refusals, replies
+from harness.plans import controls, cuts, devices, fallback, oracle, order, path, refusals, replies
 from harness.plans.build import Slice
 
 
@@ -19,6 +19,7 @@ def _joined(*families: Mapping[str, Slice]) -> Mapping[str, Slice]:
 SLICES: Mapping[str, Slice] = _joined(
     replies.SLICES,
     path.SLICES,
+    oracle.SLICES,
     controls.SLICES,
     devices.SLICES,
     cuts.SLICES,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from harness.records.fixture import Stream
 from harness.records.plan import Request
 
@@ -58,6 +60,19 @@ def streamed(source: Stream, max_tokens: int, check: str, /, *, role: str = "", 
         stream=True,
         stream_options={"include_usage": True},
         **fields,
+    )
+
+
+def chat(source: Stream, max_tokens: int, check: str, /, *, role: str = "", label: str = "", **fields: Any) -> Request:
+    """Return a greedy chat whose one message is a stream's prompt. What it becomes after the template is not known here."""
+    asked = completion(source, max_tokens, check, role=role, label=label, **fields)
+    body = {name: value for name, value in (asked.body or {}).items() if name != "prompt"}
+    return msgspec.structs.replace(
+        asked,
+        id=f"chat/{asked.id}",
+        path="/v1/chat/completions",
+        body={"messages": [{"role": "user", "content": source.prompt}], **body},
+        prompt_ids=(),
     )
 
 

@@ -24,6 +24,34 @@ NPU_LOOKUP = Start(
 NPU_DRAFT = Start(id="npu/draft", arm="npu-draft", model=MODEL, requests=(), pack="mixed", reference="npu/plain", host="plain")
 DEVICE = (NPU_PLAIN, NPU_LOOKUP, NPU_DRAFT)
 
+FAIL_PASS = 40  # beyond a probe of 16 prompt tokens and 24 of reply, whatever its path; within a reply of 400
+CACHED_PLAIN = Start(
+    id="cached/plain", arm="cached", model=MODEL, requests=(), parameters={"fail_pass": FAIL_PASS}, reference="plain"
+)
+CACHED_LOOKUP = Start(
+    id="cached/lookup",
+    arm="cached-lookup",
+    model=MODEL,
+    requests=(),
+    parameters={"k": 4, "fail_pass": FAIL_PASS},
+    reference="plain",
+)
+CACHED_DRAFT = Start(
+    id="cached/draft",
+    arm="cached-draft",
+    model=MODEL,
+    requests=(),
+    pack="mixed",
+    parameters={"fail_pass": FAIL_PASS},
+    reference="plain",
+)
+CACHED = (CACHED_PLAIN, CACHED_LOOKUP, CACHED_DRAFT)
+
+DUMP_PLAIN = Start(id="dump/plain", arm="dump", model=MODEL, requests=(), reference="plain")
+DUMP_LOOKUP = Start(id="dump/lookup", arm="dump-lookup", model=MODEL, requests=(), parameters={"k": 4}, reference="dump/plain")
+DUMP_DRAFT = Start(id="dump/draft", arm="dump-draft", model=MODEL, requests=(), pack="mixed", reference="dump/plain")
+DUMP = (DUMP_PLAIN, DUMP_LOOKUP, DUMP_DRAFT)
+
 
 def plain(name: str, model: str = MODEL, **parameters: str | int | float) -> Start:
     """Return a plain start with a process of its own, `<name>/plain`."""

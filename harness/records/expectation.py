@@ -1,7 +1,8 @@
 """What a model and its draft packs must say, computed once from their files by the oracle: it travels inside a recorded run.
 
 With it a run can be judged where the files are not. Nothing here is a path or a count: those are walked anew from the rules
-whenever a run is judged. A margin is the smallest change of scores, as a share of the largest one, that changes a choice.
+whenever a run is judged. A margin is the smallest change of scores, as a share of the largest one, that changes a choice; equal
+scores do not count, as the lowest id wins.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like
     """One greedy choice of a model: the largest score below the tokenizer's size, of equal ones the lowest id."""
 
     token: int
-    margin: float  # 0.0: another id has exactly the same score
+    margin: float
+    is_tie: bool  # another id has exactly the same score
     is_behind_padding: bool  # an id that the tokenizer does not have scores higher
 
 

@@ -66,6 +66,7 @@ class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     message: str  # what was seen
     unproven: tuple[str, ...] = ()  # checks that the forced-fail mutant did not make fail
     stale: bool = False  # its anchors are missing: the catalogue is at fault, not the machinery
+    log: str = ""  # all that a person may want to read of it
 
 
 class MutationReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

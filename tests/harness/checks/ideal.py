@@ -18,7 +18,7 @@ import msgspec
 
 from harness.fabricate.recipe import read_recipe
 from harness.fabricate.streams import make_streams
-from harness.records.fixture import Fixture, Stream
+from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import (
     Answer,
@@ -33,6 +33,7 @@ from harness.records.recording import (
     Run,
     Trace,
 )
+from tests.harness.checks.script import CONTEXT, PACK_K, Script, with_expectations
 
 ACCEL = "/dev/accel/accel0"
 DEVICE_WIDTH = 8
@@ -44,12 +45,16 @@ DECLARED = Declared(
         "npu": ArmFacts(device=ACCEL, width=DEVICE_WIDTH),
         "npu-lookup": ArmFacts(drafter="lookup", oracle="lookup-321", device=ACCEL, width=DEVICE_WIDTH),
         "npu-draft": ArmFacts(drafter="dflash", oracle="dflash", device=ACCEL, width=DEVICE_WIDTH),
+        "cached": ArmFacts(prefix_cache=True),
+        "cached-lookup": ArmFacts(drafter="lookup", oracle="lookup-321", prefix_cache=True),
+        "cached-draft": ArmFacts(drafter="dflash", oracle="dflash", prefix_cache=True),
+        "dump": ArmFacts(dumps_logits=True),
+        "dump-lookup": ArmFacts(drafter="lookup", expect="not-engaged", dumps_logits=True),
+        "dump-draft": ArmFacts(drafter="dflash", expect="not-engaged", dumps_logits=True),
     }
 )
 RECIPE = Path(__file__).parents[3] / "fixtures" / "recipes" / "tiny.toml"
 WIDTH = 16
-PACK_K = 7
-CONTEXT = 1024
 DECOYS = ("/dev/accel/decoy-open", "/dev/accel/decoy-openat", "/dev/accel/decoy-openat2")
 
 
@@ -57,6 +62,13 @@ class Fault(enum.Enum):
     """A fault that a real engine could have."""
 
     NO_GREEDY_GATE = "a sampled request speculates"
+    NO_GRAMMAR_GATE = "a constrained request speculates"
+    NO_LOGPROBS_GATE = "a request for logprobs speculates"
+    NO_DUMP_GATE = "a server that leaves files of logits speculates"
+    NO_PENALTIES_GATE = "a penalised request speculates"
+    NO_BIAS_GATE = "a biased request speculates"
+    LAST_REASON = "of several reasons the last is named"
+    TAPS_KEPT = "a resumed request drafts without taps"
     NOTHING_DRAFTED = "the verify pass has one row"
     NEVER_PROPOSES = "the head's pick never proposes"
     STALE_STREAM = "committed rows never reach the head"
@@ -78,21 +90,35 @@ class Fault(enum.Enum):
     LINE_DIFFERS = "the log line and the response disagree"
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """What the base says: the prescribed reply after a stream's prompt, and something deterministic everywhere else."""
+GATES = {
+    "sampled": Fault.NO_GREEDY_GATE,
+    "grammar": Fault.NO_GRAMMAR_GATE,
+    "logprobs": Fault.NO_LOGPROBS_GATE,
+    "dump-logits": Fault.NO_DUMP_GATE,
+    "penalties": Fault.NO_PENALTIES_GATE,
+    "logit-bias": Fault.NO_BIAS_GATE,
+}
 
-    streams: tuple[Stream, ...] = ()
 
-    def token(self, prompt: tuple[int, ...], index: int, seed: int | None = None) -> int:
-        """Return the token at `index` of the reply to a prompt; a seed is that of a sampled request."""
-        if seed is not None:
-            return (sum(prompt) * 7 + seed * 31 + index * index * 13 + index * 5) % 90
-        for stream in self.streams:
-            if stream.prompt_ids == prompt:
-                reply = stream.reply_ids
-                return reply[index] if index < len(reply) else reply[(index * 7 + 3) % len(reply)]
-        return (sum(prompt) + index * index * 11 + index * 3) % 90
+def why_plain(start: Start, request: Request, faults: frozenset[Fault]) -> str:
+    """Return why a server with a drafter decodes a request plainly; "" where it does not."""
+    body = request.body or {}
+    asked = {name for name, value in body.items() if value not in (None, False, {}) or (name, value) == ("logprobs", 0)}
+    reasons = []
+    if not request.is_greedy:
+        reasons.append("sampled")
+    if "structured_outputs" in asked or body.get("response_format") not in (None, {"type": "text"}):
+        reasons.append("grammar")
+    if "logprobs" in asked and body["logprobs"] is not False:
+        reasons.append("logprobs")
+    if DECLARED.arms[start.arm].dumps_logits:
+        reasons.append("dump-logits")
+    if any(body.get(name) for name in ("presence_penalty", "frequency_penalty")) or body.get("repetition_penalty", 1) != 1:
+        reasons.append("penalties")
+    if "logit_bias" in asked:
+        reasons.append("logit-bias")
+    reasons = [reason for reason in reasons if GATES[reason] not in faults]
+    return (reasons[-1] if Fault.LAST_REASON in faults else reasons[0]) if reasons else ""
 
 
 @dataclass(slots=True)
@@ -146,6 +172,7 @@ class _Engine:
     ghosts: list[list[int]] = field(default_factory=list)
     num_committed: int = 0  # reply tokens that the head knows
     seed: int | None = None
+    resumed: int = 0  # positions of the prompt that were not run
 
     def run(self, speculates: bool) -> None:
         emitted = 0
@@ -197,12 +224,15 @@ class _Engine:
         if room < 1 or (self.fallback is not None and Fault.OFF_IGNORED not in self.faults):
             return []
         self.num_asked += 1
-        if self.faults & {Fault.NOTHING_DRAFTED, Fault.NEVER_PROPOSES}:
+        if self.faults & {Fault.NOTHING_DRAFTED, Fault.NEVER_PROPOSES} or self._lacks_taps:
             return []
         if self.start.pack is not None:
-            length = (emitted * 5 + 3) % (PACK_K + 1)
-            return [(self._say(emitted + j) + (j >= length)) % 90 for j in range(PACK_K)][:room]
+            return list(self.script.drafts(self.request.prompt_ids, emitted)[:room])
         return self._looked_up(room)
+
+    @property
+    def _lacks_taps(self) -> bool:
+        return self.start.pack is not None and self.resumed > 0 and Fault.TAPS_KEPT not in self.faults
 
     def _looked_up(self, room: int) -> list[int]:
         stream = [*self.request.prompt_ids, *self.deliver.ids]
@@ -238,39 +268,49 @@ class _Engine:
             self.fallback = len(self.records)
 
 
-def answer(script: Script, start: Start, request: Request, number: int, faults: frozenset[Fault] = frozenset()) -> Answer:
-    """Answer one completion as a right engine would, but for the planted faults."""
+def answer(
+    script: Script,
+    start: Start,
+    request: Request,
+    number: int,
+    faults: frozenset[Fault] = frozenset(),
+    *,
+    resumed: int = 0,
+    ends: frozenset[int] = frozenset(),
+) -> Answer:
+    """Answer one completion as a right engine would, but for the planted faults; `ends` are end tokens beside the container's."""
     body = request.body or {}
     stops = body.get("stop", ())
     twin = dict(part.split("=") for part in start.model.split("+")[1:] if "=" in part)
     end_tokens = (
         frozenset() if body.get("ignore_eos") else frozenset(map(int, twin.get("eos", "").split(".") if "eos" in twin else ()))
     )
-    deliver = _Deliver((stops,) if isinstance(stops, str) else tuple(stops), end_tokens, request.leave_after_chunks)
+    stops = (stops,) if isinstance(stops, str) else tuple(stops)
+    deliver = _Deliver(stops, end_tokens | ends, request.leave_after_chunks)
     budget = min(request.max_tokens, int(twin.get("context", CONTEXT)) - len(request.prompt_ids))
-    engine = _Engine(script, start, request, faults, deliver, budget)
+    engine = _Engine(script, start, request, faults, deliver, budget, resumed=resumed)
     drafter = DECLARED.arms[start.arm].drafter
-    speculates = drafter != "none" and (request.is_greedy or Fault.NO_GREEDY_GATE in faults)
-    engine.run(speculates)
+    reason = "" if drafter == "none" else why_plain(start, request, faults)
+    engine.run(drafter != "none" and not reason)
     response_id = f"cmpl-{number}"
-    counts = _counts(engine, drafter, speculates)
+    counts = _counts(engine, drafter, reason)
     line = msgspec.structs.replace(counts, drafted=counts.drafted + 1) if Fault.LINE_DIFFERS in faults else counts
     if deliver.is_cancelled:
         return Answer(request.id, None, "left", chunks=tuple(deliver.chunks), counts=line)
     return _served(request, response_id, deliver, line, counts, tuple(engine.rounds))
 
 
-def _counts(engine: _Engine, drafter: str, speculates: bool) -> Counts:
+def _counts(engine: _Engine, drafter: str, why: str) -> Counts:
     deliver = engine.deliver
     drafted = sum(len(one.drafted_ids) for one in engine.rounds)
-    reason = "-"
+    speculates = drafter != "none" and not why
+    reason = why or "-"
     if deliver.is_cancelled:
         reason = "cancelled"
-    elif drafter != "none" and not speculates:
-        reason = "sampled"
     elif speculates and not drafted:
         ended = "budget" if deliver.stop_reason is None else "ended"
-        reason = "no-match" if engine.num_asked else ended
+        silence = "no-match" if engine.start.pack is None else "no-taps"
+        reason = silence if engine.num_asked else ended
     if Fault.CONSTANT_DRAFTED in engine.faults and drafted:
         drafted = PACK_K
     if Fault.DRAFTED_IS_WIDTH in engine.faults:
@@ -283,7 +323,7 @@ def _counts(engine: _Engine, drafter: str, speculates: bool) -> Counts:
         accepted=sum(one.num_accepted for one in engine.rounds),
         plain=engine.plain,
         tokens=len(deliver.ids),
-        cached=0,
+        cached=engine.resumed,
         fallback=engine.fallback,
         reason=reason,
     )
@@ -303,6 +343,7 @@ def _served(
         deliver.stop_reason,
         len(request.prompt_ids),
         len(deliver.ids),
+        cached_tokens=counts.cached,
     )
     chunks: tuple[Chunk, ...] = ()
     body: Any = {"id": response_id, "created": 1, "choices": [{"text": reply.text}], "usage": {"total_tokens": len(text)}}
@@ -322,7 +363,7 @@ def answer_plan(plan: Plan, script: Script, faults: Iterable[Fault] = (), *, arm
         device = DECLARED.arms[start.arm].device
         recordings.append(Recording("ideal", start, answers, trace_of(start, answers), ("[ready] port=1",), None, device=device))
     control = Trace(traced=True, events=tuple(seen_of(path) for path in DECOYS), num_opens=9)
-    return Run(plan, "ideal", DECLARED, tuple(recordings), control, DECOYS)
+    return with_expectations(Run(plan, "ideal", DECLARED, tuple(recordings), control, DECOYS), script)
 
 
 def trace_of(start: Start, answers: Iterable[Answer]) -> Trace:

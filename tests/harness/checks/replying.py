@@ -28,6 +28,7 @@ from harness.records.finding import CheckResult, Finding, Verdict
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Chunk, Counts, Recording, Reply, Run, Trace
 from tests.harness.checks.ideal import DECLARED, Fault, Script, answer, fixture
+from tests.harness.checks.script import with_expectations
 
 SLICES = {**replies_plan.SLICES, **cuts_plan.SLICES, **order_plan.SLICES, **refusals_plan.SLICES}
 CHECKS: tuple[Check, ...] = (*replies.CHECKS, *cuts.CHECKS, *order.CHECKS, *refusals.CHECKS)
@@ -62,12 +63,9 @@ REFUSALS = {
 class Continued(Script):
     """A script that knows the prescribed replies from any place of them."""
 
-    def token(self, prompt: tuple[int, ...], index: int, seed: int | None = None) -> int:
-        """Return the token at `index` of the reply to a prompt."""
-        source = _by_prompt().get(prompt)
-        if seed is None and source is not None and index < len(source):
-            return source[index]
-        return super().token(prompt, index, seed)
+    def prescribed(self, prompt: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the rest of a stream's reply after a prompt that holds its beginning; () where none does."""
+        return _by_prompt().get(prompt, ())
 
 
 @functools.cache
@@ -91,7 +89,8 @@ def run_of(check_id: str, tier: Tier = Tier.MUTATION) -> Run:
 def answered(plan: Plan, *faults: Fault) -> Run:
     """Answer a plan as it must be, but for the faults planted."""
     declared = msgspec.structs.replace(DECLARED, arms={**DECLARED.arms, **REFUSED_ARMS})
-    return Run(plan, "ideal", declared, tuple(_recorded(start, frozenset(faults)) for start in plan.starts))
+    run = Run(plan, "ideal", declared, tuple(_recorded(start, frozenset(faults)) for start in plan.starts))
+    return with_expectations(run, Continued(fixture().streams))
 
 
 def _recorded(start: Start, faults: frozenset[Fault]) -> Recording:

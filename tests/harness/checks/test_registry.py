@@ -29,6 +29,7 @@ LAWS = {
     "cancel-frees": Verdict.MISMATCH,
     "refusals": Verdict.MISMATCH,
     "device-opens": Verdict.DEVICE,
+    "device-passes": Verdict.DEVICE,
 }
 
 
@@ -49,4 +50,4 @@ def test_a_check_has_the_verdict_of_its_law_and_says_the_law_in_one_sentence(che
 
 
 def test_what_reads_the_tracer_alone_is_not_tested_without_it() -> None:
-    assert {check.id for check in ALL_CHECKS if check.needs_trace} == {"control-tracer", "device-opens"}
+    assert {check.id for check in ALL_CHECKS if check.needs_trace} == {"control-tracer", "device-opens", "device-passes"}

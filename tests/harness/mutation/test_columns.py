@@ -9,6 +9,7 @@ import pytest
 from harness.mutation import columns
 from harness.mutation.arena import Ground
 from harness.mutation.columns import ColumnArena, usable_cores, with_environment, within
+from harness.oracle.expect import Oracle
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Recording, Trace
@@ -50,7 +51,8 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 def arena(spy: Spy) -> ColumnArena:
     folders = columns.FixtureFolders(FIXTURE)
     launcher: Any = spy
-    return ColumnArena(DESCRIPTION, folders, Path("/nowhere"), 1, launcher, Trace(traced=True, num_opens=9), ("/dev/accel9",))
+    control = Trace(traced=True, num_opens=9)
+    return ColumnArena(DESCRIPTION, folders, Path("/nowhere"), 1, launcher, control, ("/dev/accel9",), Oracle(folders))
 
 
 def test_a_warm_column_records_with_overlay_and_budget_and_what_the_tracer_saw_of_the_decoys(spy: Spy) -> None:
@@ -59,6 +61,7 @@ def test_a_warm_column_records_with_overlay_and_budget_and_what_the_tracer_saw_o
     assert spy.starts == [("forward-serve", Path("/overlay"), budget, spy)]
     assert (spy.cold, run.decoys, run.tracer_control) == ([], ("/dev/accel9",), Trace(traced=True, num_opens=9))
     assert (run.plan, run.declared, len(run.recordings)) == (PLAN, DESCRIPTION.declared(), 1)
+    assert run.expectations is not None and run.expectations.recipe == "toy@0"
 
 
 def test_a_fresh_process_is_started_cold_on_the_same_core(spy: Spy) -> None:

@@ -225,7 +225,9 @@ def test_a_run_leaves_a_log_and_a_diff_per_mutant_junit_and_a_summary(tmp_path: 
     (folder,) = (tmp_path / "reports").iterdir()
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     logs = [f"{kind}/{name}" for kind, end in (("diffs", "diff"), ("logs", "log")) for name in _each(end)]
-    assert names == sorted([*logs, "journal.jsonl", "junit.xml", "outcomes.json", "summary.txt"])
+    probes = [f"logs/probe-{name}.log" for name in ("apply-revert", "clean-twice", "neutral", "forced-fail", "working-tree")]
+    assert names == sorted([*logs, *probes, "journal.jsonl", "junit.xml", "outcomes.json", "summary.txt"])
+    assert "same-reply at lookup n=3: text differs" in (folder / "logs" / "probe-forced-fail.log").read_text()
     assert "+        return str(number)" in (folder / "diffs" / "wrong-reply.diff").read_text()
 
 

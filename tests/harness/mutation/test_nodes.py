@@ -73,6 +73,7 @@ def names(*tests: str) -> list[str]:
     return [f"tests/test_a.py::test_{name}" for name in tests]
 
 
+@pytest.mark.e2e
 def test_nodes_are_sorted_by_what_became_of_them(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path), names("good", "bad", "error", "skipped", "many", "many[1]", "many[2]"))
     assert list(run.failed) == names("bad", "many", "many[2]")
@@ -83,22 +84,26 @@ def test_nodes_are_sorted_by_what_became_of_them(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["p.py", "pyproject.toml", "test_a.py"]
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(("name", "budget"), [("endless", Budget(1, 60.0)), ("waits", Budget(30, 1.5))])
 def test_a_test_that_never_ends_is_a_timeout_by_cpu_or_by_wall(tmp_path: Path, name: str, budget: Budget) -> None:
     run = run_nodes(tree(tmp_path), names(name), budget)
     assert (run.failed, run.events) == ((), (Event.TIMEOUT,))
 
 
+@pytest.mark.e2e
 def test_a_module_that_does_not_import_is_no_failure_of_its_tests(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path, "import no_such_module\n" + TESTS), names("good"))
     assert (run.failed, list(run.broken), run.events) == ((), names("good"), (Event.CANNOT_IMPORT,))
 
 
+@pytest.mark.e2e
 def test_a_node_that_does_not_exist_is_no_failure(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path), names("nothing"))
     assert (run.failed, run.passed, run.events) == ((), (), (Event.CANNOT_IMPORT,))
 
 
+@pytest.mark.e2e
 def test_what_a_test_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path), names("leaves_a_child"))
     assert list(run.passed) == names("leaves_a_child")
@@ -141,6 +146,7 @@ def test_a_node_whose_name_another_begins_with_is_not_mistaken_for_it() -> None:
     assert sort_nodes(["t.py::test_a"], cases) == ((), ("t.py::test_a",), ())
 
 
+@pytest.mark.e2e
 def test_a_limit_of_a_clean_run_has_a_floor(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path), names("good"))
     assert list(run.passed) == names("good")

@@ -140,6 +140,7 @@ def test_test_nodes_must_pass_on_a_neutral_tree(tmp_path: Path) -> None:
 
     result = probes.nodes_neutral(toy.workshop(tmp_path, run_nodes), ["a.py::b"])
     assert (result.holds, seen) == (True, [toy.ENGINE + probes.COMMENT])
+    assert result.log == ""
     failing = toy.workshop(tmp_path / "2", lambda _root, nodes, _budget: toy.node_run(failed=nodes))
     assert not probes.nodes_neutral(failing, ["a.py::b"]).holds
 

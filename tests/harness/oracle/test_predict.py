@@ -71,21 +71,26 @@ def test_a_speculative_path_says_why_lookup_drafted_nothing(
     assert (got.path, got.reason) == ("spec", reason)
 
 
+NO_EXPECTATIONS = "no expectations came with the run"
+
+
 @pytest.mark.parametrize(
-    ("ids", "finish", "stop_reason", "reason"),
+    ("ids", "finish", "stop_reason", "reason", "unknown"),
     [
-        ((1,), "length", None, "budget"),
-        ((1,), "stop", "b", "ended"),
-        ((), "stop", 1, "ended"),
-        ((1,), "stop", 2, "-"),
-        ((60, 61), "length", None, "-"),
+        ((1,), "length", None, "budget", ""),
+        ((1,), "stop", "b", "ended", ""),
+        ((), "stop", 1, "ended", ""),
+        ((1,), "stop", 2, "-", NO_EXPECTATIONS),
+        ((60, 61), "length", None, "-", NO_EXPECTATIONS),
     ],
 )
-def test_a_draft_arm_is_predicted_in_path_reason_and_tokens_and_not_in_counts(
-    ids: tuple[int, ...], finish: str, stop_reason: str | int | None, reason: str
+def test_without_expectations_a_draft_arm_is_predicted_in_path_reason_and_tokens_and_whole_where_it_is_never_asked(
+    ids: tuple[int, ...], finish: str, stop_reason: str | int | None, reason: str, unknown: str
 ) -> None:
-    got = predict(DRAFT, ask(len(ids) or 4), plain_answer(ids, finish, stop_reason), DECLARED)
-    assert got == Prediction("spec", "dflash", len(ids), reason)
+    got = predict(DRAFT, ask(len(ids) if finish == "length" else 4), plain_answer(ids, finish, stop_reason), DECLARED)
+    last = len(ids) if not unknown else None
+    counts = None if unknown else Counts("spec", "dflash", 0, 0, 0, 0, len(ids), 0, None, reason)
+    assert got == Prediction("spec", "dflash", len(ids), reason, counts, None if unknown else (), last, unknown)
 
 
 def test_an_end_token_inside_the_first_block_is_accepted_by_nobody() -> None:

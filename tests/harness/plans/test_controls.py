@@ -31,7 +31,9 @@ def test_each_arm_is_asked_both_canaries() -> None:
     plan = build_plan(fixture(), Tier.GATE, SLICES, ["control-canary"])
     for start in plan.starts:
         assert [(request.role, request.is_greedy) for request in start.requests] == [(ENGAGES, True), (ABSTAINS, False)]
-    assert [start.arm for start in plan.starts] == ["plain", "lookup", "draft"]
+    assert [start.arm for start in plan.starts] == ["plain", "lookup", "draft", "npu", "npu-lookup", "npu-draft"]
+    small = build_plan(fixture(), Tier.MUTATION, SLICES, ["control-canary"])
+    assert [start.arm for start in small.starts] == ["plain", "lookup", "draft"]
 
 
 @pytest.mark.parametrize("check_id", ["control-counts", "control-canary", "control-tracer"])

@@ -153,19 +153,28 @@ class Handler(BaseHTTPRequestHandler):
     def act_submit(self):
         device = os.open(self.body["path"], os.O_RDWR)
         for _ in range(self.body["times"]):
+            self.make_noise()
             ctypes.CDLL(None).ioctl(device, 0xA501, 0)
         os.close(device)
         self.act_answer()
 
     def act_noise(self):
-        """Leave a child that submits to other paths and opens files until it is killed."""
+        """Leave a child that submits to /dev/zero and opens files until it is killed, at least once whenever it is told."""
+        self.server.noise, theirs = socket.socketpair()
         if os.fork() == 0:
-            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
             zero = os.open("/dev/zero", os.O_RDWR)
             while True:
                 ctypes.CDLL(None).ioctl(zero, 0xA501, 0)
                 touch(fake_engine.__file__)
+                with contextlib.suppress(BlockingIOError):
+                    theirs.send(theirs.recv(1, socket.MSG_DONTWAIT))
         self.act_answer()
+
+    def make_noise(self):
+        """Let the child that makes noise go round once more."""
+        if self.server.noise is not None:
+            self.server.noise.send(b"!")
+            self.server.noise.recv(1)
 
     def act_daemonise(self):
         daemonise()
@@ -227,6 +236,7 @@ def main():
     else:
         server = Server(("127.0.0.1", options.p), Handler)
     server.number = 0
+    server.noise = None
     server.inside = 0
     server.met = threading.Condition()
     if options.unhealthy:

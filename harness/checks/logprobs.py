@@ -1,0 +1,189 @@
+"""The law on logprobs: they are the target's, at the row that chose the token, whatever else was asked and in both modes.
+
+A reply's scores are held against plain requests that ask for one token after each of its beginnings, against the file of logits
+where an arm leaves one, and against themselves. It knows nothing of how they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.checks.check import Check, Ledger
+from harness.checks.compare import asked_of, equal_to, served, starts_of
+from harness.checks.evidence import Case, Evidence
+from harness.checks.scores import BrokenScoresError, Scored, as_float32, ids_by_text, log_softmax, read_logprobs, rows_of
+from harness.oracle.spelling import NUM_IDS, spell
+from harness.records.finding import Verdict
+from harness.records.recording import Reply
+
+CHECK = "logprobs-target"
+RESCORES = "rescores"  # role of a request that asks for one token, to score one position of a reply
+RESCORED, STREAMED, FROM_ROWS = "every position rescored", "streamed beside unstreamed", "held against the rows"
+
+
+def _judge_logprobs(evidence: Evidence, ledger: Ledger) -> None:
+    scorers = {case.request.prompt_ids: case for case in evidence.cases(CHECK, RESCORES)}
+    for start_id, cases in starts_of(evidence, CHECK).items():
+        unstreamed = {asked_of(case): case for case in cases if not case.request.streams}
+        wanted = {FROM_ROWS} if cases[0].facts.dumps_logits else {RESCORED}
+        wanted |= {STREAMED for case in cases if case.request.streams}
+        shown: set[str] = set()
+        for case in cases:
+            ledger.examine(start_id)
+            scored = _scores_of(evidence, ledger, case)
+            if scored is None:
+                continue
+            _compare_with_plain(evidence, ledger, case)
+            shown |= _rescore(ledger, case, scored, scorers)
+            shown |= _compare_rows(evidence, ledger, case, scored)
+            if case.request.streams:
+                shown |= _compare_modes(ledger, case, unstreamed.get(asked_of(case, "stream", "stream_options")))
+        for feature in sorted(wanted):
+            ledger.precondition(start_id, feature in shown, f"no reply was {feature}", want=feature, got=sorted(shown))
+
+
+def _scores_of(evidence: Evidence, ledger: Ledger, case: Case) -> tuple[Scored, ...] | None:
+    """Return a reply's scores, once they hold by themselves; else a fault, and None."""
+    reply = served(evidence, ledger, case)
+    if reply is None:
+        return None
+    try:
+        scored = read_logprobs(reply.logprobs)
+    except BrokenScoresError as error:
+        ledger.fault(case, str(error), want="a logprob for each token", got=reply.logprobs)
+        return None
+    num_tokens = reply.completion_tokens if reply.ids is None else len(reply.ids)
+    if not ledger.compare(case, "number of tokens that have logprobs", num_tokens, len(scored)):
+        return None
+    if scored and all(one.logprob == 0 for one in scored):
+        ledger.fault(case, "every logprob is zero", want="those of the target", got=[one.logprob for one in scored])
+        return None
+    is_right = _compare_texts(ledger, case, reply, scored)
+    is_right = is_right and all(_compare_alternatives(ledger, case, index, one) for index, one in enumerate(scored))
+    return scored if is_right else None
+
+
+def _compare_texts(ledger: Ledger, case: Case, reply: Reply, scored: Sequence[Scored]) -> bool:
+    if reply.ids is None or any(token >= NUM_IDS for token in reply.ids):
+        return True
+    want = [spell((token,)) for token in reply.ids]
+    return ledger.compare(case, "texts of the tokens that have logprobs", want, [one.token for one in scored])
+
+
+def _compare_alternatives(ledger: Ledger, case: Case, index: int, one: Scored) -> bool:
+    """Hold one token against its alternatives: as many as asked for, best first, itself among them, and first where greedy."""
+    num_asked, place = _num_alternatives(case), f"alternatives of token {index}"
+    best_first = [logprob for _, logprob in one.alternatives if (_, logprob) != (one.token, one.logprob)]
+    if best_first != sorted(best_first, reverse=True):
+        ledger.fault(
+            case, f"{place} do not come best first", want="falling logprobs", got=one.alternatives, first_difference=index
+        )
+        return False
+    num_more = len(one.alternatives) - num_asked  # the chosen token is added where it is not among the best
+    if num_more not in {0, 1} or (num_more == 1 and num_asked and case.request.is_greedy):
+        ledger.fault(case, f"{place} are not as many as asked for", want=num_asked, got=one.alternatives, first_difference=index)
+        return False
+    if one.alternatives and (one.token, one.logprob) not in one.alternatives:
+        ledger.fault(
+            case, f"{place} lack the token itself", want=(one.token, one.logprob), got=one.alternatives, first_difference=index
+        )
+        return False
+    if case.request.is_greedy and one.alternatives and one.alternatives[0] != (one.token, one.logprob):
+        message = f"token {index} of a greedy reply is not the first of its own alternatives"
+        ledger.fault(case, message, want=one.alternatives[0], got=(one.token, one.logprob), first_difference=index)
+        return False
+    return True
+
+
+def _num_alternatives(case: Case) -> int:
+    body = case.request.body or {}
+    asked = body.get("logprobs")
+    return int(body.get("top_logprobs", 0) if isinstance(asked, bool) else asked or 0)
+
+
+def _compare_with_plain(evidence: Evidence, ledger: Ledger, case: Case) -> None:
+    """Hold reply and logprobs against the plain arm's answer to the same request."""
+    if case.start.reference is None:
+        return
+    plain = evidence.reference(case)
+    if plain is None:
+        ledger.blind(case.start.id, f"{case.start.reference} is not asked {case.request.id}, so nothing is compared")
+    elif equal_to(evidence, ledger, case, plain) and plain.answer.reply and case.answer.reply:
+        ledger.compare(case, "logprobs", plain.answer.reply.logprobs, case.answer.reply.logprobs)
+
+
+def _rescore(ledger: Ledger, case: Case, scored: Sequence[Scored], scorers: dict[tuple[int, ...], Case]) -> set[str]:
+    """Hold each position bit for bit against a request for one token after the tokens before it."""
+    reply = case.answer.reply
+    if reply is None or reply.ids is None or RESCORES in case.request.roles or not case.request.is_greedy:
+        return set()
+    num_rescored = 0
+    for index, one in enumerate(scored):
+        scorer = scorers.get(case.request.prompt_ids + reply.ids[:index])
+        if scorer is None or scorer.answer.reply is None or _num_alternatives(scorer) != _num_alternatives(case):
+            continue
+        num_rescored += 1
+        want = _first_score(scorer)
+        if want is not None and want != one:
+            message = f"token {index} is scored otherwise than by {scorer.request.id} on {scorer.start.id}"
+            ledger.fault(case, message, want=_shown(want), got=_shown(one), first_difference=index)
+            break
+    return {RESCORED} if num_rescored == len(scored) > 1 else set()
+
+
+def _first_score(scorer: Case) -> Scored | None:
+    """Return what a request for one token says of it; None where that is broken, which is a finding at its own place."""
+    try:
+        return next(iter(read_logprobs(scorer.answer.reply.logprobs if scorer.answer.reply else None)), None)
+    except BrokenScoresError:
+        return None
+
+
+def _compare_rows(evidence: Evidence, ledger: Ledger, case: Case, scored: Sequence[Scored]) -> set[str]:
+    """Hold every logprob against the log-softmax of the row that chose the token, over the ids that may be chosen."""
+    reply, dump = case.answer.reply, case.answer.dump
+    if not case.facts.dumps_logits or reply is None or reply.ids is None:
+        return set()
+    if dump is None:
+        ledger.fault(case, "no file of logits came with the answer", want="one row for each token", got=None)
+        return set()
+    try:
+        rows = rows_of(dump)
+    except BrokenScoresError as error:
+        ledger.fault(case, str(error))
+        return set()
+    if not ledger.compare(case, "number of rows in the file of logits", len(reply.ids), len(rows)):
+        return set()
+    ids = ids_by_text()
+    for index, (token, one, row) in enumerate(zip(reply.ids, scored, rows, strict=True)):
+        logprobs = log_softmax(row[: evidence.declared.vocab_bound])
+        said = [(token, one.logprob), *((ids[text], logprob) for text, logprob in one.alternatives if text in ids)]
+        want = [(scored_id, as_float32(logprobs[scored_id])) for scored_id, _ in said]
+        got = [(scored_id, as_float32(logprob)) for scored_id, logprob in said]
+        if want != got:
+            message = f"logprobs of token {index} are not those of its row in the file of logits"
+            ledger.fault(case, message, want=want, got=got, first_difference=index)
+            break
+    return {FROM_ROWS} if scored else set()
+
+
+def _compare_modes(ledger: Ledger, case: Case, twin: Case | None) -> set[str]:
+    if twin is None or twin.answer.reply is None or case.answer.reply is None:
+        ledger.precondition(case.start.id, False, f"{case.request.id}: the same was not answered unstreamed")
+        return set()
+    ledger.compare(case, "logprobs of the stream", twin.answer.reply.logprobs, case.answer.reply.logprobs)
+    return {STREAMED}
+
+
+def _shown(one: Scored) -> list[object]:
+    return [one.token, one.logprob, [list(alternative) for alternative in one.alternatives]]
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        CHECK,
+        Verdict.MISMATCH,
+        "Logprobs are the target's, from the row that chose the token: equal bit for bit to one plain request for each position.",
+        _judge_logprobs,
+    ),
+)

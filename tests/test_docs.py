@@ -1,0 +1,163 @@
+"""The pages under docs/ say what the code has: every check, flag, verdict, exit code and key by name, and links that resolve."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.checks.registry import ALL_CHECKS
+from harness.mutation.catalogue import ACCEPTED_FILE, SOURCE_FILE
+from harness.mutation.entry import Acceptance, Activation, Entry
+from harness.mutation.folder import JOURNAL, OUTCOMES
+from harness.mutation.matrix import ExitCode
+from harness.mutation.world import SourceFile
+from harness.records.finding import Verdict
+from harness.records.outcome import Outcome
+from harness.subjects import declarations
+from harness.subjects.description import BUILT_IN, Arm, Description, KnownFault, bundled_names, load_description
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FLAGS = ROOT / "forward_serve" / "serving" / "flags.py"
+PAGES = [*(ROOT / name for name in ("README.md", "DESIGN.md", "CONTRIBUTING.md")), *sorted(DOCS.glob("*.md"))]
+MANY = {"arms": Arm, "known_faults": KnownFault}  # tables of which a description has several: their keys stand bare
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def page(name: str) -> str:
+    """The text of a page under docs/."""
+    return (DOCS / name).read_text()
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """Yield the cells of every table row of a page, without heads and rules."""
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
+        is_head = index + 1 < len(lines) and re.match(r"\|[-|: ]+\|$", lines[index + 1])
+        if line.startswith("|") and not is_head and not re.match(r"\|[-|: ]+\|$", line):
+            yield [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def section(text: str, heading: str) -> str:
+    """The text below one heading, up to the next."""
+    (found,) = re.findall(rf"^##+ {re.escape(heading)}$(.*?)(?=^##? |\Z)", text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def names_in(cell: str) -> list[str]:
+    """The names that a cell sets as code."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that a page's headings make, as GitHub spells them."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_checks_md_has_a_row_for_each_check_of_the_registry_with_its_verdict() -> None:
+    want = {check.id: check.verdict.value for check in ALL_CHECKS}
+    got = {cells[0]: cells[3] for cells in rows(page("checks.md")) if len(cells) == 5}
+    assert got == want
+
+
+def test_checks_md_lists_the_verdicts_worst_first() -> None:
+    got = [cells[0] for cells in rows(section(page("checks.md"), "Verdicts, worst first"))]
+    assert got == [verdict.value for verdict in Verdict]
+
+
+def test_engine_md_has_a_row_for_each_flag_that_the_engine_takes() -> None:
+    calls = [node for node in ast.walk(ast.parse(FLAGS.read_text())) if isinstance(node, ast.Call)]
+    given = [call.args[0].value for call in calls if call.args and isinstance(call.args[0], ast.Constant)]
+    want = {flag for flag in given if isinstance(flag, str) and re.fullmatch(r"--?[a-z-]+", flag)}
+    got = {names_in(cells[0])[0].split()[0] for cells in rows(section(page("engine.md"), "Command line"))}
+    assert {"-m", "-p", "--spec-lookup"} <= want  # the flags were found
+    assert got == want
+
+
+def test_mutants_md_has_a_row_for_each_verdict_of_a_mutant() -> None:
+    got = [cells[0] for cells in rows(section(page("mutants.md"), "Verdicts"))]
+    assert got == [outcome.value for outcome in Outcome]
+
+
+def test_mutants_md_has_a_row_for_each_exit_code() -> None:
+    got = {(int(cells[0]), cells[1]) for cells in rows(section(page("mutants.md"), "Exit codes"))}
+    assert got == {(code.value, code.name) for code in ExitCode}
+
+
+def test_mutants_md_names_each_key_and_file_of_the_catalogue() -> None:
+    text = page("mutants.md")
+    keys = {name for cells in rows(section(text, "The catalogue")) for name in names_in(" ".join(cells))}
+    fields = [name for kind in (Entry, Acceptance, SourceFile) for name in kind.__struct_fields__]
+    assert [name for name in fields if name not in keys] == []
+    assert [kind.value for kind in Activation if kind.value not in " ".join(keys)] == []
+    assert [name for name in (ACCEPTED_FILE, SOURCE_FILE, JOURNAL, OUTCOMES) if f"`{name}`" not in text] == []
+
+
+def described_keys() -> Iterator[str]:
+    """Yield every key of a description as its page spells it."""
+    for field in msgspec.structs.fields(Description):
+        kinds = [kind for kind in (field.type, *getattr(field.type, "__args__", ())) if hasattr(kind, "__struct_fields__")]
+        if field.name == "path":  # where it was read from; no key of the file
+            continue
+        if field.name in MANY:
+            yield from MANY[field.name].__struct_fields__
+        elif kinds:
+            yield from (f"{field.name}.{name}" for name in kinds[0].__struct_fields__)
+        else:
+            yield field.name
+
+
+def test_subjects_md_has_a_row_for_each_key_of_a_description() -> None:
+    first_cells = [cells[0] for cells in rows(section(page("subjects.md"), "The format, key by key"))]
+    documented = {
+        name.partition(".")[0].strip("[]") if name.startswith("[") else name for cell in first_cells for name in names_in(cell)
+    }
+    assert sorted(set(described_keys()) - documented) == []
+    assert sorted(name for name in documented - set(described_keys()) - set(MANY) if "." in name) == []
+
+
+def test_subjects_md_names_each_word_of_the_closed_sets_and_each_placeholder() -> None:
+    text = page("subjects.md")
+    sets = [
+        one for one in vars(declarations).values() if isinstance(one, type) and issubclass(one, StrEnum) and one is not StrEnum
+    ]
+    words = [word.value for one in sets for word in one] + [f"{{{name}}}" for name in BUILT_IN]
+    assert len(sets) == 9
+    assert [word for word in words if word not in text] == []
+
+
+def test_the_example_of_subjects_md_is_a_description_that_loads(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml$(.*?)^```$", page("subjects.md"), re.MULTILINE | re.DOTALL)
+    path = tmp_path / "my-engine.toml"
+    path.write_text(example)
+    description = load_description(path)
+    assert {"plain", "lookup", "draft"} <= set(description.arms)
+    assert description.declared().arms["lookup"].oracle == "lookup-321"
+
+
+def test_subjects_md_names_each_arm_that_the_shipped_reference_engine_describes() -> None:
+    text = section(page("subjects.md"), "Which arms the plans start")
+    assert "forward-serve" in bundled_names()
+    assert [arm for arm in load_description("forward-serve").arms if f"`{arm}`" not in text] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_relative_links_resolve(path: Path) -> None:
+    targets = LINK.findall(CODE.sub("", path.read_text()))
+    broken = []
+    for target in targets:
+        if re.match(r"[a-z]+:", target):  # an address of the web
+            continue
+        file, _, anchor = target.partition("#")
+        found = path.parent / file if file else path
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            broken.append(target)
+    assert broken == []
