@@ -6,9 +6,10 @@ It listens at once and answers /health with 503 until the model is loaded and on
 
 `port` is the real one (-p 0 lets the system pick; a socket handed over by LISTEN_FDS is used instead of -p), `drafter` is none,
 lookup or dflash, `k` the most drafts of one round (0 without a drafter), `width` the rows of one pass. Where it applies,
-`capped-from=K` follows k: K drafts were asked for and a pass has no room for them; `device=simulated` follows backend=npu; and
-`fail-pass=N` stands at the end: the N-th pass after this line will fail. Each request that takes the engine then leaves a
-`[spec]` line (serving/speclog.py), a failed one an `[error]` line before it.
+`capped-from=K` follows k: K drafts were asked for and a pass has no room for them; `device=simulated` follows backend=npu. At the
+end stand `prefix-cache=on`, with `drafts=once-per-chat` behind it where the drafter reads taps (chats begin alike, and positions
+that are not run again have none), `dump-logits=on`, and `fail-pass=N`: the N-th pass after this line will fail. Each request
+that takes the engine then leaves a `[spec]` line (serving/speclog.py), a failed one an `[error]` line before it.
 
 A command line, container or draft pack that is not served is refused in one line on stderr, exit code 2; nothing listens
 then. SIGTERM and Ctrl-C end the server with exit code 0.

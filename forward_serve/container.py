@@ -23,6 +23,7 @@ from forward_serve.q4_1 import Q4_1_BYTES, TILE_COLUMNS, TILE_ROWS, decode_q4_1,
 
 Rows = NDArray[np.float32]  # [out, in] for a weight
 
+MAX_POSITIONS = 1 << 20
 END_TOKENS = ("<|endoftext|>", "<|im_end|>")
 OTHER_CHUNKS = {8704: "Q8 (its code order is not in the file)", 4736: "Q4_K"}
 SERVED_SETTINGS: Mapping[str, tuple[Any, ...]] = {  # keys of config.json that change the forward; a null is the first
@@ -54,6 +55,11 @@ class Qwen3Config:
             value = getattr(self, field.name)
             if not 0 < value < math.inf:
                 raise Refusal(f"config.json: {field.name}={value}: a positive, finite number is wanted")
+        if self.max_position_embeddings > MAX_POSITIONS:
+            raise Refusal(
+                f"config.json: max_position_embeddings={self.max_position_embeddings}: at most {MAX_POSITIONS} positions are "
+                "served, as keys and values of all of them are held"
+            )
         if self.num_attention_heads % self.num_key_value_heads:
             raise Refusal(
                 f"config.json: num_key_value_heads={self.num_key_value_heads} does not divide "

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.checks.judge import judge
+from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
 from harness.fabricate.store import fabricate
-from harness.fabricate.twins import pack_twin, twin
+from harness.fabricate.twins import is_draft_model, pack_twin, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
+from harness.plans.fit import fitted
 from harness.plans.registry import SLICES
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
@@ -51,14 +53,27 @@ class Located:
         return twin(self.fixture, name)
 
     def pack(self, name: str) -> Path:
-        """Return the directory of a pack or pack twin."""
-        return pack_twin(self.fixture, name)
+        """Return the directory of a pack or pack twin, or of a draft model where the subject drafts with one."""
+        return twin(self.fixture, name) if is_draft_model(self.fixture, name) else pack_twin(self.fixture, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Containers(Located):
+    """Finds the containers that twins in other formats were made from: what the oracle reads."""
+
+    def model(self, name: str) -> Path:
+        """Return the directory of the container or twin."""
+        return twin(self.fixture, without_format(name))
 
 
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
-    """Build the plan that the options ask for."""
+    """Build the plan that the options ask for, as the subject can be asked it."""
+    description = load_description(options.subject)
     wanted: Collection[str] = options.checks or tuple(SLICES)
-    return build_plan(fixture, options.tier, SLICES, wanted)
+    if KNOWN_FAULTS in wanted:  # it judges what the checks of the pinned faults find
+        wanted = dict.fromkeys((*wanted, *(fault.check for fault in description.known_faults)))
+    plan = build_plan(fixture, options.tier, SLICES, wanted)
+    return fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
 
 
 def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:
@@ -86,7 +101,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
         decoys=decoys,
         seconds=time.monotonic() - began,
     )
-    return Oracle(Located(fixture)).completed(run)
+    return Oracle(Containers(fixture)).completed(run)
 
 
 def recomputed(run: Run, recipe: Path) -> Run:
@@ -94,7 +109,7 @@ def recomputed(run: Run, recipe: Path) -> Run:
     fixture = fabricate(recipe)
     if fixture.recipe != run.plan.recipe:
         raise UsageError(f"{recipe}: fabricates {fixture.recipe}, the run was recorded on {run.plan.recipe}; give its own recipe")
-    return Oracle(Located(fixture)).completed(run)
+    return Oracle(Containers(fixture)).completed(run)
 
 
 def _control(description: Description, workdir: Path, machine: Machine) -> tuple[Trace, tuple[str, ...]]:

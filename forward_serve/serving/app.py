@@ -14,7 +14,6 @@ from forward_serve.serving.body import read_object
 from forward_serve.serving.dialect import NAMES, Envelope, models_body
 from forward_serve.serving.fields import ModelFacts, parse_request
 from forward_serve.serving.request import Endpoint
-from forward_serve.serving.unserved import refuse_unserved
 
 if TYPE_CHECKING:
     from forward_serve.serving.engine import Engine  # brings numpy, which a server that is still loading does without
@@ -59,7 +58,6 @@ class App:
         """Read and check a request body and give it a response id. Raises RequestError, which changes nothing."""
         _, facts, _ = self._loaded()
         request = parse_request(read_object(raw), endpoint, facts)
-        refuse_unserved(request)
         response_id = f"{NAMES[endpoint][0]}-{next(self._numbers)}"
         return Envelope(request, response_id, int(self._clock()), facts.alias)
 

@@ -20,14 +20,30 @@ LEAVE_OUT = "correct it or leave it out"
 LONGEST_SHOWN = 60  # characters of a value in a message
 
 
+class _GivenTwiceError(Exception):
+    """A key that stands twice in one object."""
+
+
 def read_object(raw: bytes) -> dict[str, Any]:
     """Decode a request body to its object. Raises RequestError on anything that is not one strict JSON object."""
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_object_of, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        return parse_object(raw.decode("utf-8"), "body")
+    except UnicodeDecodeError as error:
         raise RequestError(f"body: not JSON ({error}); send one JSON object in UTF-8") from None
+
+
+def parse_object(content: str, name: str) -> dict[str, Any]:
+    """Parse one strict JSON object. Raises RequestError naming the field that holds it; "body" is none."""
+    param = "" if name == "body" else param_of(name)
+    try:
+        value = json.loads(content, object_pairs_hook=_object_of, parse_constant=_refuse_constant)
+    except _GivenTwiceError as error:
+        place = f"{name}.{error}" if param else str(error)
+        raise RequestError(f"{place}: given twice in one object; give it once", param or str(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{name}: not JSON ({error}); send one JSON object in UTF-8", param) from None
     if not isinstance(value, dict):
-        raise RequestError(f"body: {shown(value)} is not an object; send one JSON object")
+        raise RequestError(f"{name}: {shown(value)} is not an object; send one JSON object", param)
     return value
 
 
@@ -35,8 +51,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RequestError(f"{twice}: given twice in one object; give it once", twice)
+        raise _GivenTwiceError(next(name for name in names if names.count(name) > 1))
     return value
 
 
@@ -46,7 +61,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def shown(value: Any) -> str:
     """Render a value for a message, cut where it is long."""
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:  # it could just be read
+        return "a value that is nested too deeply"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 
 

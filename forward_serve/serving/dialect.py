@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from forward_serve.errors import RequestError
+from forward_serve.serving.deliver import Part
+from forward_serve.serving.logprob_bodies import chat_logprobs, completion_logprobs
 from forward_serve.serving.request import Endpoint, Request
 
 NAMES: Mapping[Endpoint, tuple[str, str, str]] = {  # endpoint -> prefix of response ids, object of a body, object of a chunk
@@ -18,10 +20,9 @@ REQUEST_ERROR, SERVER_ERROR = "invalid_request_error", "server_error"  # whose f
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A part of a reply, or all of it."""
+    """A part of a reply, or all of it, with how it ended where it did."""
 
-    text: str
-    ids: Sequence[int]
+    part: Part
     finish_reason: str | None = None
     stop_reason: str | int | None = None
 
@@ -37,9 +38,9 @@ class Envelope:
 
     def body(self, said: Said, usage: dict[str, Any]) -> dict[str, Any]:
         """Return the unstreamed answer."""
-        content: dict[str, Any] = {"text": said.text}
+        content: dict[str, Any] = {"text": said.part.text}
         if self._is_chat:
-            content = {"message": {"role": "assistant", "content": said.text}}
+            content = {"message": {"role": "assistant", "content": said.part.text}}
         return {
             **self._head(NAMES[self.request.endpoint][1]),
             **self._prompt_ids(in_choice=False),
@@ -52,11 +53,14 @@ class Envelope:
         if not self._is_chat:
             return None
         content = {"delta": {"role": "assistant", "content": ""}}
-        return self._chunk(self._choice(content, Said("", ()))) | self._prompt_ids(in_choice=False)
+        return self._chunk(self._choice(content, Said(Part("", ())))) | self._prompt_ids(in_choice=False)
 
     def chunk(self, said: Said, *, is_first: bool) -> dict[str, Any]:
         """Return one chunk of a stream; a completion's first one carries the prompt ids."""
-        content: dict[str, Any] = {"delta": {"content": said.text} if said.text else {}} if self._is_chat else {"text": said.text}
+        text = said.part.text
+        content: dict[str, Any] = {"text": text}
+        if self._is_chat:
+            content = {"delta": {"content": text} if text else {}}
         choice = self._choice(content, said)
         return self._chunk(choice | self._prompt_ids(in_choice=True) if is_first else choice)
 
@@ -78,13 +82,18 @@ class Envelope:
         choice = {
             "index": 0,
             **content,
-            "logprobs": None,
+            "logprobs": self._logprobs(said.part),
             "finish_reason": said.finish_reason,
             "stop_reason": said.stop_reason,
         }
         if self.request.output.return_token_ids:
-            choice["token_ids"] = list(said.ids)
+            choice["token_ids"] = list(said.part.ids)
         return choice
+
+    def _logprobs(self, part: Part) -> dict[str, Any] | None:
+        if part.logprobs is None:
+            return None
+        return chat_logprobs(part.logprobs) if self._is_chat else completion_logprobs(part.logprobs, part.offsets)
 
     def _prompt_ids(self, *, in_choice: bool) -> dict[str, Any]:
         """The prompt's ids, where asked: beside a completion's text, and at the top of a chat's answer."""

@@ -6,6 +6,7 @@ logit_bias, response_format text, logprobs false) count as not set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from forward_serve.errors import RequestError
 from forward_serve.serving.body import Fields, flag, listing, mapping, number, refuse, shown, text, whole
 from forward_serve.serving.chat import Message, read_messages
+from forward_serve.serving.grammar_fields import read_grammar
 from forward_serve.serving.request import Endpoint, Grammar, Output, Penalties, Request, SamplingParams
 
 DEFAULT_MAX_TOKENS = 16  # of a completion; a chat's is the rest of the context
@@ -33,6 +35,7 @@ class ModelFacts:
     context_length: int  # max_position_embeddings
     encode: Callable[[str], Sequence[int]]
     encode_chat: Callable[[Sequence[Message]], Sequence[int]]  # raises RequestError where the template refuses
+    check_grammar: Callable[[Grammar, bool], None]  # (grammar, ignore_eos); raises RequestError where no reply satisfies it
 
 
 def parse_request(body: Mapping[str, Any], endpoint: Endpoint, model: ModelFacts) -> Request:
@@ -45,12 +48,14 @@ def parse_request(body: Mapping[str, Any], endpoint: Endpoint, model: ModelFacts
     stops = fields.take("stop", _stops) or ()
     ignore_eos = fields.get("ignore_eos", flag, default=False)
     output = _output(fields)
-    grammar = _grammar(fields)
+    grammar = read_grammar(fields)
     num_logprobs = _num_logprobs(fields, endpoint)
     penalties = _penalties(fields)
     logit_bias = fields.take("logit_bias", _logit_bias(model.vocab_bound)) or ()
     prompt_ids = _prompt(fields, endpoint, model)
     fields.refuse_unknown()
+    if grammar is not None:
+        model.check_grammar(grammar, ignore_eos)
     room = model.context_length - len(prompt_ids)
     if max_tokens is None:
         max_tokens = room if endpoint is Endpoint.CHAT else DEFAULT_MAX_TOKENS
@@ -134,24 +139,6 @@ def _output(fields: Fields) -> Output:
     )
 
 
-def _grammar(fields: Fields) -> Grammar | None:
-    response_format = fields.take("response_format", mapping)
-    structured = fields.take("structured_outputs", mapping)
-    kind = None if response_format is None else response_format.get("type")
-    if response_format is not None and kind not in {"text", "json_object", "json_schema"}:
-        refuse("response_format", response_format, "an object of type text, json_object or json_schema")
-    if kind == "text" and len(response_format or {}) > 1:
-        refuse("response_format", response_format, "{'type': 'text'} alone: text has no schema")
-    asked = [
-        Grammar(name, value)
-        for name, value in (("response_format", response_format), ("structured_outputs", structured))
-        if value is not None and not (name == "response_format" and kind == "text")
-    ]
-    if len(asked) > 1:
-        refuse("structured_outputs", structured, "allowed beside response_format", "give one of the two")
-    return asked[0] if asked else None
-
-
 def _num_logprobs(fields: Fields, endpoint: Endpoint) -> int | None:
     if endpoint is Endpoint.COMPLETION:
         return fields.take("logprobs", _false_or_number)
@@ -178,9 +165,9 @@ def _logit_bias(vocab_bound: int) -> Callable[[str, Any], tuple[tuple[int, float
     def read(name: str, value: Any) -> tuple[tuple[int, float], ...]:
         biases = []
         for key, bias in mapping(name, value).items():
-            if not (key.isascii() and key.isdecimal() and int(key) < vocab_bound):
+            if not re.fullmatch("0|[1-9][0-9]{0,9}", key) or int(key) >= vocab_bound:
                 refuse(name, value, f"a map of ids below {vocab_bound}: key {shown(key)}")
-            biases.append((int(key), number(-100, 100)(name, bias)))
+            biases.append((int(key), number(-100, 100)(f"{name}.{key}", bias)))
         return tuple(biases)
 
     return read

@@ -33,12 +33,13 @@ class Flags:
     fallback_window: int = DEFAULT_FALLBACK_WINDOW
     fail_pass: int | None = None
     device: Path | None = None  # of the simulated device; None = the host computes
+    prefix_cache: bool = False
+    dump_logits: Path | None = None  # a directory
 
 
 def parse_flags(arguments: Sequence[str]) -> Flags:
     """Read the command line. Raises Refusal naming flag, value, rule and fix; `--help` prints and exits 0."""
     given = _parser().parse_args(arguments)
-    _refuse_unserved(given)
     _refuse_combinations(given)
     return Flags(
         model=given.model,
@@ -52,6 +53,8 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
         fallback_window=given.spec_fallback_window or DEFAULT_FALLBACK_WINDOW,
         fail_pass=given.fail_pass,
         device=given.device,
+        prefix_cache=bool(given.prefix_cache),
+        dump_logits=given.dump_logits,
     )
 
 
@@ -85,16 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--spec-draft-k", metavar="K", type=_whole(1), action=_Once, help="draft up to K tokens (the pack's block size - 1)")
     add("--spec-fallback", metavar="X", type=_number, action=_Once, help="go on plainly under X tokens a round (0 = off)")
     add("--spec-fallback-window", metavar="N", type=_whole(1), action=_Once, help="rounds of that mean (3)")
-    add("--prefix-cache", nargs=0, action=_Once, help=argparse.SUPPRESS)
-    add("--dump-logits", metavar="DIR", type=_path, action=_Once, help=argparse.SUPPRESS)
+    add("--prefix-cache", nargs=0, action=_Once, help="resume from what the last request left of a prompt")
+    add("--dump-logits", metavar="DIR", type=_path, action=_Once, help="write each reply's logits to DIR/<response id>.npy")
     add("--fail-pass", metavar="N", type=_whole(1), action=_Once, help="for harnesses: the N-th pass after ready fails")
     return parser
-
-
-def _refuse_unserved(given: argparse.Namespace) -> None:
-    for flag, value in (("--prefix-cache", given.prefix_cache), ("--dump-logits", given.dump_logits)):
-        if value is not None:
-            raise Refusal(f"{flag}: not supported yet by this server; leave it out")
 
 
 def _refuse_combinations(given: argparse.Namespace) -> None:

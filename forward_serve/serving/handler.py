@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from forward_serve.errors import RequestError
 from forward_serve.serving.app import App
+from forward_serve.serving.deliver import Part
 from forward_serve.serving.dialect import REQUEST_ERROR, SERVER_ERROR, Envelope, Said, error_body, refusal_body, usage_of
 from forward_serve.serving.hosts import header_names_loopback
 from forward_serve.serving.log import described
@@ -169,10 +170,10 @@ class Handler(BaseHTTPRequestHandler):
         deliver, record = outcome.deliver, outcome.record
         usage = usage_of(envelope.request, deliver.num_tokens, record.cached, record.usage())
         if stream is None:
-            said = Said(deliver.text, deliver.ids, deliver.finish_reason, deliver.stop_reason)
+            said = Said(deliver.whole(), deliver.finish_reason, deliver.stop_reason)
             self._respond(200, envelope.body(said, usage))
         else:
-            said = Said(*deliver.take(), deliver.finish_reason, deliver.stop_reason)
+            said = Said(deliver.take(), deliver.finish_reason, deliver.stop_reason)
             output = envelope.request.output
             stream.close(said, usage if output.include_usage or output.return_spec else None)
 
@@ -199,7 +200,7 @@ class _Listener:
         self._stream = stream
         self.has_left = wire.has_left
 
-    def hear(self, text: str, ids: Sequence[int]) -> None:
+    def hear(self, part: Part) -> None:
         """Pass on to a stream; an unstreamed answer is sent whole."""
         if self._stream is not None:
-            self._stream.hear(text, ids)
+            self._stream.hear(part)

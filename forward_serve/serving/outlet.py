@@ -5,11 +5,11 @@ It raises to break a reply off before a token is counted, and answers False to e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from forward_serve.errors import EngineError
-from forward_serve.serving.deliver import Deliver
+from forward_serve.serving.deliver import Deliver, Part
 
 
 class ClientLeftError(EngineError):
@@ -26,7 +26,7 @@ class Audience(Protocol):
     def has_left(self) -> bool:
         """Whether the client has closed its connection."""
 
-    def hear(self, text: str, ids: Sequence[int]) -> None:
+    def hear(self, part: Part) -> None:
         """Pass on what was decided since the last call. Raises OSError when the client does not take it."""
 
 
@@ -48,7 +48,7 @@ class Outlet:
         if not self._deliver(token):
             return False
         try:
-            self._audience.hear(*self._deliver.take())
+            self._audience.hear(self._deliver.take())
         except OSError:
             self.client_left = True
         return not self.client_left

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 class Endpoint(enum.Enum):
@@ -44,12 +42,20 @@ class Penalties:
         return self == Penalties()
 
 
+class GrammarKind(enum.Enum):
+    """The two notations of a grammar, by the word for one in a message."""
+
+    REGEX = "regular expression"
+    JSON_SCHEMA = "JSON schema"
+
+
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A constraint on the reply, as it was asked for."""
+    """A constraint on the whole reply."""
 
-    field: str  # response_format or structured_outputs
-    value: Mapping[str, Any]
+    kind: GrammarKind
+    source: str  # the expression, or the schema as JSON
+    field: str  # where it stands in the body, such as structured_outputs.regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +83,9 @@ class Request:
     num_logprobs: int | None = None  # 0 asks, for the chosen token alone
     penalties: Penalties = Penalties()
     logit_bias: tuple[tuple[int, float], ...] = ()  # (id, bias); () = none
+
+    @property
+    def wants_argmax_alone(self) -> bool:
+        """Whether each token is the argmax of its row as it is, and nothing more is asked of the row."""
+        asks_more = self.grammar is not None or self.num_logprobs is not None or bool(self.logit_bias)
+        return self.sampling.is_greedy and self.penalties.is_neutral and not asks_more

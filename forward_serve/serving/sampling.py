@@ -31,7 +31,8 @@ class Sampler:
         highest = scores.max()
         if not np.isfinite(highest):
             raise EngineError(f"sampling: the highest logit is {highest}; a forward gives finite logits")
-        weights = np.exp((scores - highest) / self._params.temperature)
+        with np.errstate(over="ignore"):  # at a tiny temperature a share is 0 or 1
+            weights = np.exp((scores - highest) / self._params.temperature)
         ids = self._candidates(scores, weights)
         cumulative = np.cumsum(weights[ids])
         drawn = np.searchsorted(cumulative, self._generator.random() * cumulative[-1], side="right")

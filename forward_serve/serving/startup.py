@@ -12,6 +12,7 @@ from forward_serve.decoding.lookup import PromptLookupHead
 from forward_serve.errors import Refusal
 from forward_serve.products import HostProducts, Products
 from forward_serve.qwen3 import Qwen3Base
+from forward_serve.serving.constraint import Grammars
 from forward_serve.serving.engine import Served
 from forward_serve.serving.fault import PassFault
 from forward_serve.serving.fields import ModelFacts
@@ -37,6 +38,7 @@ def load(flags: Flags) -> Loaded:
     products = HostProducts() if flags.device is None else _simulated(flags.device)
     container = open_container(flags.model)
     tokenizer = Tokenizer(container.tokenizer_json, container.tokenizer_config)
+    grammars = Grammars(container.tokenizer_json, tokenizer.special_ids, container.vocab_bound, container.end_ids)
     base, head, wanted_k = _model(flags, container, products)
     k = min(wanted_k, base.width - 1)
     _warm_up(base)
@@ -47,9 +49,12 @@ def load(flags: Flags) -> Loaded:
         head=head,
         token_bytes=tokenizer.token_bytes,
         end_tokens=container.end_ids,
+        grammars=grammars,
         k=k,
         fallback_below=flags.fallback_below,
         fallback_window=flags.fallback_window,
+        caches_prefixes=flags.prefix_cache,
+        dump_directory=_dump_directory(flags),
     )
     facts = ModelFacts(
         alias=flags.alias or _alias_of(container.directory),
@@ -57,12 +62,34 @@ def load(flags: Flags) -> Loaded:
         context_length=container.config.max_position_embeddings,
         encode=tokenizer.encode,
         encode_chat=tokenizer.encode_chat,
+        check_grammar=grammars.check,
     )
     capped = f" capped-from={wanted_k}" if k < wanted_k else ""
-    fault = f" fail-pass={flags.fail_pass}" if flags.fail_pass is not None else ""
     backend = HOST if flags.device is None else DEVICE
-    ready_facts = f"{backend} drafter={served.drafter} k={k}{capped} width={base.width} alias={facts.alias}{fault}"
-    return Loaded(served, facts, ready_facts)
+    ready_facts = f"{backend} drafter={served.drafter} k={k}{capped} width={base.width} alias={facts.alias}"
+    return Loaded(served, facts, ready_facts + _options_said(flags))
+
+
+def _dump_directory(flags: Flags) -> Path | None:
+    if flags.dump_logits is None:
+        return None
+    from forward_serve.serving.dump import prepare_directory  # noqa: PLC0415  (no other server needs it)
+
+    return prepare_directory(flags.dump_logits)
+
+
+def _options_said(flags: Flags) -> str:
+    """The end of the ready line: what was asked for beside a model and a drafter."""
+    said = ""
+    if flags.prefix_cache:
+        said += " prefix-cache=on"
+    if flags.prefix_cache and flags.draft is not None:  # chats begin alike, and what is resumed has no taps
+        said += " drafts=once-per-chat"
+    if flags.dump_logits is not None:
+        said += " dump-logits=on"
+    if flags.fail_pass is not None:
+        said += f" fail-pass={flags.fail_pass}"
+    return said
 
 
 def _simulated(path: Path) -> Products:

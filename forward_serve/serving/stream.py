@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from forward_serve.serving.deliver import Part
 from forward_serve.serving.dialect import SERVER_ERROR, Envelope, Said, error_body
 from forward_serve.serving.wire import DONE, chunk_bytes, event_bytes, stream_head_bytes
 
@@ -16,14 +17,15 @@ class EventStream:
         self._envelope = envelope
         self._send = send
         self._is_chunked = is_chunked
-        self._shows_ids = envelope.request.output.return_token_ids
+        request = envelope.request
+        self._shows_tokens = request.output.return_token_ids or request.num_logprobs is not None
         self._has_spoken = False
         self.has_begun = False  # whether anything was sent
 
-    def hear(self, text: str, ids: Sequence[int]) -> None:
+    def hear(self, part: Part) -> None:
         """Send a chunk for a token, unless it has nothing to show yet. Raises OSError when the client does not take it."""
-        if text or (ids and self._shows_ids):
-            self._write(self._chunk(Said(text, ids)))
+        if part.text or (part.ids and self._shows_tokens):
+            self._write(self._chunk(Said(part)))
 
     def close(self, said: Said, usage: dict[str, Any] | None) -> None:
         """Send the last chunk, with the finish reason; the usage where it is wanted; and the closing event."""

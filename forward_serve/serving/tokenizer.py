@@ -33,6 +33,11 @@ class Tokenizer:
         self.token_bytes: Callable[[int], bytes] = cache(self._token_bytes)
         self._chat_template: Callable[[], ChatTemplate] = cache(self._compile_chat_template)
 
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids of the special tokens."""
+        return frozenset(self._specials.values())
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text in which nothing is special."""
         return list(self._library.encode(text, add_special_tokens=False).ids)

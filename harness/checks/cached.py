@@ -74,11 +74,11 @@ class _Cache:
         """Return what a failed request, or one whose client left, has committed: by the passes that it counts."""
         counts, prompt = case.answer.counts, case.request.prompt_ids
         has_failed = case.answer.status == FAILED
-        if counts is None or not (has_failed or case.answer.failure == LEFT_BY_CLIENT):
+        if counts is None or counts.num_passes is None or not (has_failed or case.answer.failure == LEFT_BY_CLIENT):
             return None
         if has_failed and counts.tokens == 0:
             return self._by_prefill(case, resumed)
-        num_positions = len(prompt) + counts.rounds + counts.plain + counts.accepted
+        num_positions = len(prompt) + counts.num_passes + counts.accepted
         return Left(prompt + _known_reply(self._evidence, case), num_positions, num_positions)
 
     def _by_prefill(self, case: Case, resumed: int | None) -> Left | None:
@@ -92,10 +92,10 @@ class _Cache:
 
     def _passes_after(self, case: Case, resumed: int | None) -> int | None:
         counts = case.answer.counts
-        if self._passes is None or resumed is None or counts is None:
+        if self._passes is None or resumed is None or counts is None or counts.num_passes is None:
             return None
         prefill = num_prefill_passes(len(case.request.prompt_ids), resumed, self._width(case))
-        return self._passes + prefill + counts.rounds + counts.plain
+        return self._passes + prefill + counts.num_passes
 
     def _width(self, case: Case) -> int:
         return self._evidence.declared.width_of(case.start.arm)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.records.finding import CheckResult, Finding, Verdict
+from harness.records.need import Need
 from harness.records.recording import Reply
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ class Check:
     law: str  # one sentence
     judge: Callable[[Evidence, Ledger], None]
     needs_trace: bool = False  # without tracing it is listed as not tested
+    after: Callable[[Evidence, Sequence[CheckResult], Ledger], None] | None = None  # judges what the other checks found
+    needs: tuple[Need, ...] = ()  # what a subject must show for it; one that does not is listed as not tested
 
 
 class Ledger:

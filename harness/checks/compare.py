@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from harness.checks.check import Ledger
 from harness.checks.evidence import Case, Evidence
 from harness.records.recording import Answer, Counts, Reply, Round
@@ -59,11 +61,11 @@ def equal_paths(ledger: Ledger, case: Case, want: Answer, got: Answer, than: str
 
 
 def as_predicted(evidence: Evidence, ledger: Ledger, case: Case, *but: str) -> bool:
-    """Hold a case's counts, some left aside, and its rounds against the oracle's. Without a prediction it is BLIND."""
+    """Hold a case's counts, some left aside, and its rounds against the oracle's; without a prediction it is BLIND."""
     want, got, than = evidence.prediction(case), case.answer, " that the rules give"
     if want is None or want.counts is None:
         why = f" ({want.unknown})" if want else ""
-        ledger.blind(case.start.id, f"{case.request.id}: nothing predicts its path{why}")
+        ledger.precondition(case.start.id, False, f"{case.request.id}: nothing predicts its path{why}")
         return False
     if got.counts is None:
         return ledger.compare(case, f"counts{than}", want.counts, got.counts)
@@ -75,7 +77,7 @@ def as_predicted(evidence: Evidence, ledger: Ledger, case: Case, *but: str) -> b
 
 def _equal_counts(ledger: Ledger, case: Case, want: Counts, got: Counts, than: str, but: Sequence[str] = ()) -> bool:
     wanted, found = counts_of(want), counts_of(got)
-    differing = [name for name in wanted if name not in but and wanted[name] != found[name]]
+    differing = [name for name in both_told(want, got) if name not in but and wanted[name] != found[name]]
     if differing:
         seen = ", ".join(differing)
         ledger.fault(
@@ -103,7 +105,7 @@ def untouched(evidence: Evidence, ledger: Ledger, case: Case, before: Case | Non
         return True
     if case.facts.prefix_cache:  # it resumes from whatever came before: its path is that of the rules, and `cached` another law's
         as_predicted(evidence, ledger, case, "cached")
-    else:
+    elif not case.facts.remembers:
         equal_paths(ledger, case, before.answer, case.answer, than)
     return True
 
@@ -113,21 +115,64 @@ def counts_of(counts: Counts) -> dict[str, Any]:
     return {name: getattr(counts, name) for name in Counts.__struct_fields__}
 
 
+def both_told(want: Counts, got: Counts) -> tuple[str, ...]:
+    """Return the names of the counts that both witnesses tell; that of the fallback is told by whoever tells its rounds."""
+    wanted, found = counts_of(want), counts_of(got)
+    tells_fallback = want.num_passes is not None and got.num_passes is not None
+    return tuple(
+        name
+        for name in wanted
+        if (tells_fallback if name == "fallback" else wanted[name] is not None and found[name] is not None)
+    )
+
+
+def told(answer: Answer) -> Counts | None:
+    """Return what both witnesses of an answer tell together: the first one's counts, and the second one's where it is silent."""
+    first, second = answer.counts, answer.usage_counts
+    if first is None or second is None:
+        return first or second
+    silent = {name: getattr(second, name) for name, value in counts_of(first).items() if value is None}
+    return msgspec.structs.replace(first, **silent)
+
+
 def asked_of(case: Case, *but: str) -> str:
     """Return what a request asks as a key, some fields of its body left aside."""
     body = {name: value for name, value in (case.request.body or {}).items() if name not in but}
     return json.dumps(body, sort_keys=True)
 
 
-def num_not_run(counts: Counts) -> int:
-    """Return the tokens that no pass ran: 1 if the last counted token was not run through the model, else 0."""
-    return counts.tokens - counts.rounds - counts.plain - counts.accepted
+def num_not_run(counts: Counts) -> int | None:
+    """Return the tokens that no pass ran: 1 if the last counted token was not run, else 0; None where passes are not told."""
+    return None if counts.num_passes is None else counts.tokens - counts.num_passes - counts.accepted
 
 
 def ends_on_accepted_draft(answer: Answer) -> bool:
     """Whether the last counted token of a reply that no end token ended is an accepted draft: one that was run with its round."""
     counts = answer.counts
     return counts is not None and counts.accepted > 0 and num_not_run(counts) == 0
+
+
+def landed_at_end(evidence: Evidence, case: Case) -> bool | None:
+    """Whether a reply ended on an accepted draft, by its counts or else by what is predicted; None where neither tells."""
+    counts = case.answer.counts
+    if counts is not None and num_not_run(counts) is not None:
+        return ends_on_accepted_draft(case.answer)
+    want = evidence.prediction(case)
+    if want is None or want.last is None or want.rounds is None:
+        return None
+    return want.last == 0 and bool(want.rounds) and want.rounds[-1].num_accepted > 0
+
+
+def is_told(evidence: Evidence, landed: Sequence[bool | None]) -> bool:
+    """Whether it is known of any reply where it ended; a subject that names its paths always tells."""
+    return evidence.declared.reports_path or any(one is not None for one in landed)
+
+
+def knows_rounds(evidence: Evidence, cases: Sequence[Case]) -> bool:
+    """Whether the rounds of any of these are known: told, or predicted."""
+    if evidence.declared.reports_rounds:
+        return True
+    return any(want.rounds is not None for case in cases if (want := evidence.prediction(case)) is not None)
 
 
 def rounds_of(evidence: Evidence, case: Case) -> tuple[Round, ...]:

@@ -6,19 +6,19 @@ A control that fails says that the run proves nothing; it says nothing of the su
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from harness.checks.check import Check, Ledger
-from harness.checks.compare import speculates
+from harness.checks.compare import both_told, speculates
 from harness.checks.evidence import Case, Evidence
 from harness.checks.path import path_taken
 from harness.records.finding import Verdict
 from harness.records.recording import Answer
 
-ENGAGES, ABSTAINS = "canary-engages", "canary-abstains"
+ENGAGES, ABSTAINS, SILENT = "canary-engages", "canary-abstains", "canary-silent"
 
 _NEVER_THE_SAME = frozenset({"id", "created", "response_id", "seconds"})
 
@@ -28,22 +28,23 @@ def _judge_repeat(evidence: Evidence, ledger: Ledger) -> None:
         if ledger.reply(case) is None or ledger.reply(reference) is None:
             continue
         ledger.examine(case.start.id)
-        want, got = _timeless(reference.answer), _timeless(case.answer)
+        leave_out = _NEVER_THE_SAME.union(evidence.declared.never_equal)
+        want, got = _timeless(reference.answer, leave_out), _timeless(case.answer, leave_out)
         for name in want:
             ledger.compare(case, f"{name} of the first plain process", want[name], got[name])
 
 
-def _timeless(answer: Answer) -> dict[str, Any]:
+def _timeless(answer: Answer, leave_out: Collection[str]) -> dict[str, Any]:
     """Return the answer's fields, without the times and the ids that no two responses share."""
     fields = msgspec.structs.asdict(answer)
-    return {name: _without(msgspec.to_builtins(value)) for name, value in fields.items() if name not in _NEVER_THE_SAME}
+    return {name: _without(msgspec.to_builtins(value), leave_out) for name, value in fields.items() if name not in leave_out}
 
 
-def _without(value: Any) -> Any:
+def _without(value: Any, leave_out: Collection[str]) -> Any:
     if isinstance(value, Mapping):
-        return {name: _without(inner) for name, inner in value.items() if name not in _NEVER_THE_SAME}
+        return {name: _without(inner, leave_out) for name, inner in value.items() if name not in leave_out}
     if isinstance(value, list | tuple):
-        return [_without(inner) for inner in value]
+        return [_without(inner, leave_out) for inner in value]
     return value
 
 
@@ -71,23 +72,28 @@ def _judge_counts(evidence: Evidence, ledger: Ledger) -> None:
             continue
         if case.answer.status == 200 and case.answer.reply is not None:
             ledger.examine(case.start.id)
-            _compare_witnesses(case, ledger)
+            _compare_witnesses(evidence, case, ledger)
 
 
-def _compare_witnesses(case: Case, ledger: Ledger) -> None:
-    """The log line of every answer was found, and reads as the response that asked for its counts."""
-    line, usage = case.answer.counts, case.answer.usage_counts
-    if line is None:
-        ledger.fault(case, "no log line was read for it", want="counts", got=None)
+def _compare_witnesses(evidence: Evidence, case: Case, ledger: Ledger) -> None:
+    """Both witnesses of every answer were found, and say the same of all that both tell: log line and response, or others."""
+    first, second = case.answer.counts, case.answer.usage_counts
+    if first is None:
+        ledger.fault(case, "no counts were read for it", want="counts", got=None)
         return
-    if usage is None:
-        if _asks_for_counts(case):
-            ledger.fault(case, "the response holds no counts that were asked for", want=msgspec.to_builtins(line), got=None)
+    if second is None:
+        if _must_be_seconded(evidence, case):
+            ledger.fault(case, "no second witness of its counts, which was asked for", want=msgspec.to_builtins(first), got=None)
         return
-    ledger.compare(case, "the log line beside the response", msgspec.to_builtins(usage), msgspec.to_builtins(line))
+    names = both_told(second, first)
+    want, got = ({name: getattr(counts, name) for name in names} for counts in (second, first))
+    ledger.compare(case, "the first witness of its counts beside the second", want, got)
 
 
-def _asks_for_counts(case: Case) -> bool:
+def _must_be_seconded(evidence: Evidence, case: Case) -> bool:
+    """Whether a second witness must be there: for counts that the response holds if asked, or of the only request at its time."""
+    if not evidence.declared.reports_path:
+        return not case.request.group
     body = case.request.body or {}
     shows_usage = not case.request.streams or bool((body.get("stream_options") or {}).get("include_usage"))
     return body.get("return_spec") is True and shows_usage and case.request.leave_after_chunks is None
@@ -104,6 +110,10 @@ def _judge_canary(evidence: Evidence, ledger: Ledger) -> None:
         if counts is None:
             ledger.fault(case, "no counts came with the answer", want="counts", got=None)
             continue
+        if SILENT in case.request.roles:
+            ledger.compare(case, "drafts of a reply that leaves no room for one", 0, counts.drafted)
+        if not {ENGAGES, ABSTAINS} & set(case.request.roles) or _may_engage(evidence, case):
+            continue
         must = ENGAGES in case.request.roles and speculates(case)
         does = path_taken(counts) == "spec"
         if must != does:
@@ -111,8 +121,14 @@ def _judge_canary(evidence: Evidence, ledger: Ledger) -> None:
             seen = f"path={counts.path} rounds={counts.rounds} reason={counts.reason}"
             ledger.fault(case, message, want="spec" if must else "plain", got=seen)
     for start_id, roles in asked.items():
-        for role in sorted({ENGAGES, ABSTAINS} - roles):
-            ledger.blind(start_id, f"the plan asks no {role} request", want=[ENGAGES, ABSTAINS], got=sorted(roles))
+        for role in sorted({ENGAGES, ABSTAINS, SILENT} - roles):
+            ledger.blind(start_id, f"the plan asks no {role} request", want=[ENGAGES, ABSTAINS, SILENT], got=sorted(roles))
+
+
+def _may_engage(evidence: Evidence, case: Case) -> bool:
+    """Whether the description lets a drafter engage on what the reference engine must abstain from: sampled requests."""
+    behaviours = evidence.declared.capabilities.get(case.facts.drafter, {})
+    return ABSTAINS in case.request.roles and behaviours.get("temperature") == "engaged"
 
 
 CHECKS: tuple[Check, ...] = (
@@ -132,13 +148,13 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "control-counts",
         Verdict.BLIND,
-        "Every answer has its counts, and the log line that was read equals the response's.",
+        "Every answer has its counts, and their two witnesses, log line and response or others, say the same.",
         _judge_counts,
     ),
     Check(
         "control-canary",
         Verdict.BLIND,
-        "On each speculative arm one prompt that must engage does, and one that must not does not.",
+        "On each speculative arm one prompt that must engage does, and what must not does not, or has no room to.",
         _judge_canary,
     ),
 )

@@ -9,18 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 
 from harness.checks.check import Check, Ledger, first_difference
-from harness.checks.compare import counts_of, speculates
+from harness.checks.compare import both_told, counts_of, speculates, told
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import predicted, walks
 from harness.oracle.predict import DFLASH, predict
 from harness.records.finding import Verdict
+from harness.records.need import Need
 from harness.records.recording import Answer, Counts, Round
 
 
 def _judge_exact_counts(evidence: Evidence, ledger: Ledger) -> None:
     for walk in walks(evidence, ledger, "exact-counts", lambda _case, want: want.counts is not None):
         assert walk.want.counts is not None
-        _compare_fields(walk.case, "the oracle's counts", walk.want.counts, walk.counts, ledger)
+        _compare_fields(walk.case, "the oracle's counts", walk.want.counts, told(walk.case.answer) or walk.counts, ledger)
     _require_knowledge(evidence, "exact-counts", ledger)
 
 
@@ -114,8 +115,11 @@ def _compare_rounds(case: Case, counts: Counts, ledger: Ledger) -> None:
 
 
 def _compare_sum(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger) -> None:
-    """tokens = rounds + plain + accepted + last."""
-    run = counts.rounds + counts.plain + counts.accepted
+    """tokens = rounds + plain + accepted + last; of a subject that tells no passes, what must hold whatever they were."""
+    if counts.num_passes is None:
+        _compare_bounds(case, told(case.answer) or counts, evidence, ledger)
+        return
+    run = counts.num_passes + counts.accepted
     for_last = _possible_last(case, counts, evidence)
     if counts.tokens - run not in for_last:
         parts = f"rounds={counts.rounds} plain={counts.plain} accepted={counts.accepted}"
@@ -127,6 +131,22 @@ def _compare_sum(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger)
             want=f"tokens={tokens}",
             got=f"tokens={counts.tokens}",
         )
+
+
+def _compare_bounds(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger) -> None:
+    """Each round drafts, delivers its accepted drafts and one token of the base's own; the first token comes before all rounds."""
+    if counts.accepted > counts.drafted:
+        ledger.fault(case, "more accepted than drafted", want=f"at most {counts.drafted}", got=counts.accepted)
+    if counts.rounds is None:
+        return
+    if counts.rounds > counts.drafted or (counts.drafted > 0 and counts.rounds == 0):
+        ledger.fault(case, "rounds do not go with drafted", want=f"1 .. {counts.drafted}", got=counts.rounds)
+    reply = case.answer.reply
+    is_whole = evidence.declared.trims_at_stop or (reply is not None and reply.finish_reason == "length")
+    least = counts.rounds + (counts.accepted if is_whole else 0)
+    if case.answer.status == 200 and counts.tokens < least + evidence.declared.reserves_token:
+        parts = f"rounds={counts.rounds} accepted={counts.accepted}"
+        ledger.fault(case, f"fewer tokens than its rounds delivered ({parts})", want=f"tokens>{least}", got=counts.tokens)
 
 
 def _possible_last(case: Case, counts: Counts, evidence: Evidence) -> tuple[int, ...]:
@@ -165,7 +185,7 @@ def traced_last(rounds: Sequence[Round], tokens: int, *, ends_on_end_token: bool
 def _compare_fields(case: Case, whose: str, want: Counts, got: Counts, ledger: Ledger) -> None:
     """Compare all fields; one finding names those that differ and holds both values of each."""
     wanted, gotten = counts_of(want), counts_of(got)
-    names = [name for name in wanted if wanted[name] != gotten[name]]
+    names = [name for name in both_told(want, got) if wanted[name] != gotten[name]]
     if names:
         ledger.fault(
             case,
@@ -185,12 +205,14 @@ CHECKS: tuple[Check, ...] = (
         Verdict.WRONG_PATH,
         "Rounds, drafted, accepted, plain, tokens, cached, fallback and reason equal the oracle's.",
         _judge_exact_counts,
+        needs=(Need.PREDICTIONS,),
     ),
     Check(
         "exact-drafts",
         Verdict.WRONG_PATH,
         "The ids proposed and the number accepted in every round equal the oracle's.",
         _judge_exact_drafts,
+        needs=(Need.ROUNDS, Need.PREDICTIONS),
     ),
     Check(
         "accounting",

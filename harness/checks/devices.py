@@ -149,10 +149,12 @@ def _num_passes(case: Case, width: int) -> int | None:
     if request.method == "GET" or (answer.status is not None and 400 <= answer.status < 500):
         return 0
     counts = answer.counts
-    if counts is None or counts.reason == "failed" or not request.prompt_ids:
+    if counts is None or counts.num_passes is None or counts.cached is None:
+        return None
+    if counts.reason == "failed" or not request.prompt_ids:
         return None
     num_prefilled = len(request.prompt_ids) - counts.cached
-    return -(-num_prefilled // width) + counts.rounds + counts.plain
+    return -(-num_prefilled // width) + counts.num_passes
 
 
 CHECKS: tuple[Check, ...] = (

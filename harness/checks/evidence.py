@@ -8,10 +8,14 @@ from functools import cached_property
 
 import msgspec
 
-from harness.checks.cached import resumptions
-from harness.oracle.predict import Prediction, predict
+from harness.checks.cached import ONLY_CUTS, resumptions
+from harness.oracle.draft_model import ALONE
+from harness.oracle.predict import Known, Prediction, predict
+from harness.records.expectation import Ids
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Declared, Recording, Run
+
+SERVED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,42 @@ class Evidence:
 
     def _predict(self, case: Case, resumed: int) -> Prediction | None:
         plain = case if case.start.reference is None else self.alike(case)
-        return None if plain is None else predict(case.start, case.request, plain.answer, self.declared, cached=resumed)
+        return None if plain is None else self._predict_by(plain, case, resumed)
 
     def _predict_from_any(self, case: Case, resumed: int) -> Prediction | None:
         """Predict from the plain reply, or from the case's own where the plain arm was not asked."""
-        plain = self.alike(case) or case
-        return predict(case.start, case.request, plain.answer, self.declared, cached=resumed)
+        return self._predict_by(self.alike(case) or case, case, resumed)
+
+    def _predict_by(self, plain: Case, case: Case, resumed: int) -> Prediction | None:
+        expectations, known = self.run.expectations, None
+        if not self.declared.reports_path:
+            known = Known(spoken=self._spoken, beyond=self._beyond(plain))
+        return predict(case.start, case.request, plain.answer, self.declared, expectations, cached=resumed, known=known)
+
+    def _beyond(self, plain: Case) -> Ids:
+        """Return what follows a plain reply where a longer one to the same prompt was given under the same fields."""
+        ids = (plain.answer.reply.ids if plain.answer.reply else None) or ()
+        longest = self._longest.get((plain.start.id, _setting(plain.request)), ())
+        return longest[len(ids) :] if longest[: len(ids)] == ids else ()
+
+    @cached_property
+    def _longest(self) -> dict[tuple[str, bytes], Ids]:
+        """The longest reply of each start to each prompt under the fields that set its tokens."""
+        longest: dict[tuple[str, bytes], Ids] = {}
+        for case in self.all_cases:
+            ids = (case.answer.reply.ids if case.answer.reply and case.answer.status == SERVED else None) or ()
+            key = case.start.id, _setting(case.request)
+            longest[key] = max(longest.get(key, ()), ids, key=len)
+        return longest
+
+    @cached_property
+    def _spoken(self) -> dict[Ids, Ids]:
+        """What the draft model says by itself after each sequence that it was asked for."""
+        return {
+            case.request.prompt_ids: case.answer.reply.ids
+            for case in self.all_cases
+            if case.start.id == ALONE and case.answer.reply is not None and case.answer.reply.ids is not None
+        }
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, str], Case]:
@@ -131,6 +165,12 @@ class Evidence:
         recording = self._recordings.get(start.id)
         answer = recording.answer(request.id) if recording else None
         return answer or Answer(request_id=request.id, status=None, failure="never asked")
+
+
+def _setting(request: Request) -> bytes:
+    """Return what sets the tokens of a reply but the last."""
+    body = {name: value for name, value in (request.body or {}).items() if name not in ONLY_CUTS}
+    return msgspec.json.encode((request.path, body), order="deterministic")
 
 
 def _question(request: Request) -> bytes:

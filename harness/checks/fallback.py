@@ -47,7 +47,7 @@ def _compare_rule(walk: Walk, ledger: Ledger) -> None:
     if counts.fallback != want.fallback:
         ledger.fault(walk.case, f"fallback ({rule}) is not the oracle's", want=_said(want.fallback), got=_said(counts.fallback))
     elif counts.rounds != want.rounds:
-        place = "kept drafting" if counts.rounds > want.rounds else "stopped drafting"
+        place = "kept drafting" if (counts.rounds or 0) > (want.rounds or 0) else "stopped drafting"
         thrown = _said(counts.fallback)
         ledger.fault(walk.case, f"{place} against the rule ({rule}, fallback={thrown})", want=want.rounds, got=counts.rounds)
 
@@ -82,8 +82,8 @@ def _shows_off(case: Case, want: Prediction, evidence: Evidence) -> set[str]:
     if plain is None or want.counts is None:
         return set()
     unruled = predict(without, case.request, plain.answer, evidence.declared, evidence.run.expectations)
-    is_shown = unruled is not None and unruled.counts is not None and unruled.counts.rounds > want.counts.rounds
-    return {STAYS_OFF} if is_shown else set()
+    num_unruled = (unruled.counts.rounds if unruled and unruled.counts else None) or 0
+    return {STAYS_OFF} if num_unruled > (want.counts.rounds or 0) else set()
 
 
 def _window_sums(records: Sequence[int], window: int) -> list[int]:

@@ -18,12 +18,12 @@ CUT, WHOLE = "a reply cut by its budget", "a reply that ends by itself"
 
 def _judge_grammar(evidence: Evidence, ledger: Ledger) -> None:
     for start_id, cases in starts_of(evidence, CHECK).items():
-        free = {asked_of(case): case for case in cases if not _is_constrained(case)}
+        constrained = [case for case in cases if _is_constrained(case)]
         shown: set[str] = set()
-        for case in filter(_is_constrained, cases):
+        for case in constrained:
             ledger.examine(start_id)
             shown |= _judge_constrained(evidence, ledger, case)
-            _require_effect(ledger, case, free.get(asked_of(case, *FIELDS)))
+        _require_effects(ledger, constrained, {asked_of(case): case for case in cases if not _is_constrained(case)})
         for feature in (CUT, WHOLE):
             ledger.precondition(start_id, feature in shown, f"{feature} was not seen", want=feature, got=sorted(shown))
 
@@ -60,15 +60,19 @@ def _ends_by_itself(reply: Reply) -> bool:
     return reply.finish_reason == "stop" and not isinstance(reply.stop_reason, str)
 
 
-def _require_effect(ledger: Ledger, case: Case, free: Case | None) -> None:
-    """Write down BLIND unless the same request without its grammar breaks it: else a mask that is skipped would not show."""
-    constraint = constraint_of(case.request.body or {})
-    if free is None or free.answer.reply is None or constraint is None:
-        ledger.precondition(case.start.id, False, f"{case.request.id}: the same was not answered without its grammar")
-    elif constraint.may_become_whole(free.answer.reply.text):
-        ledger.blind(
-            case.start.id, f"{case.request.id}: the reply without its grammar satisfies it too", got=free.answer.reply.text
-        )
+def _require_effects(ledger: Ledger, constrained: list[Case], free: dict[str, Case]) -> None:
+    """Write down BLIND for a grammar that no reply breaks when it is asked without: a mask that is skipped would not show."""
+    bites: dict[str, bool] = {}
+    for case in constrained:
+        constraint, without = constraint_of(case.request.body or {}), free.get(asked_of(case, *FIELDS))
+        if constraint is not None:
+            said = without.answer.reply if without is not None else None
+            bites[constraint.name] = bites.get(constraint.name, False) or (
+                said is not None and not constraint.may_become_whole(said.text)
+            )
+    for name, does_bite in bites.items():
+        message = f"no reply to a request without its grammar breaks the grammar {name!r}"
+        ledger.precondition(constrained[0].start.id, does_bite, message)
 
 
 def _is_constrained(case: Case) -> bool:

@@ -6,24 +6,28 @@ from collections.abc import Sequence
 
 from harness.checks.check import Check, Ledger
 from harness.checks.evidence import Evidence
+from harness.checks.known import marked
 from harness.records.finding import CheckResult, Judgement, Verdict
+from harness.records.need import lacked_by_subject
 from harness.records.recording import Run
 
 
 def judge(run: Run, checks: Sequence[Check]) -> Judgement:
     """Judge a run by the checks that its plan names.
 
-    A subject that died is DIED even where no check read it; a run without tracing is NOT-TRACED at best.
+    A subject that died is DIED even where no check read it; a run without tracing is NOT-TRACED at best. Findings that are faults which
+    the subject's description pins do not count.
     """
     evidence = Evidence(run)
     wanted = set(run.plan.checks)
     missing = wanted - {check.id for check in checks}
     assert not missing, f"the plan names checks that nobody wrote: {sorted(missing)}"
-    traced = all(recording.trace.traced for recording in run.recordings)
     asked = [check for check in checks if check.id in wanted]
-    not_tested = {check.id: "tracing was switched off" for check in asked if check.needs_trace and not traced}
-    results = tuple(apply(check, evidence) for check in asked if check.id not in not_tested)
-    return Judgement(verdict=_verdict(run, results), results=results, not_tested=not_tested)
+    not_tested = {check.id: why for check in asked if (why := _why_not(run, check))}
+    tested = [check for check in asked if check.id not in not_tested]
+    results = marked(run, [apply(check, evidence) for check in tested if check.after is None])
+    results += tuple(apply_after(check, evidence, results) for check in tested if check.after is not None)
+    return Judgement(verdict=_verdict(run, results), results=results, not_tested={**run.plan.not_tested, **not_tested})
 
 
 def apply(check: Check, evidence: Evidence) -> CheckResult:
@@ -38,8 +42,23 @@ def apply(check: Check, evidence: Evidence) -> CheckResult:
     return ledger.result(tagged)
 
 
+def apply_after(check: Check, evidence: Evidence, results: Sequence[CheckResult]) -> CheckResult:
+    """Apply a check that judges what the others found."""
+    assert check.after is not None
+    ledger = Ledger(check, evidence.run.subject)
+    check.after(evidence, results, ledger)
+    return ledger.result({})
+
+
+def _why_not(run: Run, check: Check) -> str:
+    """Return why a check of the plan cannot be applied to this run; "" where it can."""
+    if check.needs_trace and not all(recording.trace.traced for recording in run.recordings):
+        return "tracing was switched off"
+    return next((why for need in check.needs if (why := lacked_by_subject(need, run.declared))), "")
+
+
 def _verdict(run: Run, results: Sequence[CheckResult]) -> Verdict:
-    verdicts = [finding.verdict for result in results for finding in result.findings]
+    verdicts = [finding.verdict for result in results for finding in result.findings if not finding.known]
     verdicts += [Verdict.DIED for recording in run.recordings if recording.failure]
     verdicts += [Verdict.NOT_TRACED for recording in run.recordings if not recording.trace.traced]
     if not results or not run.recordings:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from harness.checks.check import Check, Ledger
-from harness.checks.compare import equal_replies, speculates
+from harness.checks.compare import counts_of, equal_replies, speculates, starts_of
 from harness.checks.dumps import compare_dumps
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import Walk, predicted, walks
 from harness.oracle.predict import LOOKUP, Prediction
 from harness.records.finding import Verdict
+from harness.records.need import Need, lacked_by_arm
 from harness.records.recording import Counts
 
 SEED_ROLE = "seed"
@@ -31,7 +32,7 @@ def _judge_engaged_exactly(evidence: Evidence, ledger: Ledger) -> None:
         _compare_path(walk, ledger)
         if SEED_ROLE in walk.case.request.roles:
             seeds[walk.case.start.id].append(walk)
-    for start_id, seed_walks in seeds.items():
+    for start_id, seed_walks in seeds.items() if evidence.declared.reports_path else ():
         _count_seed(start_id, seed_walks, ledger)
     paths: dict[str, set[str]] = defaultdict(set)  # of each arm that can speculate
     for case, want in predicted(evidence, "engaged-exactly") or ():
@@ -49,7 +50,8 @@ def _compare_path(walk: Walk, ledger: Ledger) -> None:
         verb = "took the speculative path" if got == "spec" else "stayed on the plain path"
         seen = f"path={walk.counts.path} rounds={walk.counts.rounds} drafted={walk.counts.drafted} reason={walk.counts.reason}"
         ledger.fault(walk.case, f"{verb}, against the prediction", want=walk.want.path, got=seen)
-    ledger.compare(walk.case, "the drafter named", walk.want.drafter, walk.counts.drafter)
+    if walk.counts.drafter is not None:
+        ledger.compare(walk.case, "the drafter named", walk.want.drafter, walk.counts.drafter)
 
 
 def _count_seed(start_id: str, seed_walks: list[Walk], ledger: Ledger) -> None:
@@ -95,6 +97,21 @@ def _judge_drafts_made(evidence: Evidence, ledger: Ledger) -> None:
         elif counts.drafted == 0:
             said = f"drafted=0 rounds={counts.rounds} plain={counts.plain} reason={counts.reason}"
             ledger.fault(walk.case, f"a reply of {walk.want.tokens} tokens made no draft", want="drafted > 0", got=said)
+    _judge_unpredicted(evidence, ledger)
+
+
+def _judge_unpredicted(evidence: Evidence, ledger: Ledger) -> None:
+    """Of a drafter that no oracle knows: on the prompts built to hit it drafts, and lands some drafts."""
+    for start_id, cases in starts_of(evidence, "drafts-made").items():
+        if not lacked_by_arm(Need.PREDICTIONS, cases[0].facts):
+            continue
+        counts = [case.answer.counts for case in cases if ledger.reply(case) is not None and case.answer.counts is not None]
+        for _ in counts:
+            ledger.examine(start_id)
+        for what, total in (("drafted", sum(one.drafted for one in counts)), ("accepted", sum(one.accepted for one in counts))):
+            if not total:
+                message = f"{what} nothing in {len(counts)} replies, prompts built to hit among them"
+                ledger.fault_of_start(start_id, message, want=f"{what} > 0", got=0)
 
 
 def _promises_drafts(case: Case, want: Prediction) -> bool:
@@ -126,8 +143,10 @@ def _judge_hit_miss_decoy(evidence: Evidence, ledger: Ledger) -> None:
 
 def _compare_role(role: str, case: Case, counts: Counts, plain: Counts, ledger: Ledger) -> None:
     want, holds = _AS_ROLE[role]
-    passes, plain_passes = counts.rounds + counts.plain, plain.rounds + plain.plain
-    if not holds(counts, passes, plain_passes):
+    passes, plain_passes = counts.num_passes, plain.num_passes
+    if passes is None or plain_passes is None:
+        ledger.fault(case, "its passes are not counted", want="rounds and plain", got=counts_of(counts))
+    elif not holds(counts, passes, plain_passes):
         seen = f"drafted={counts.drafted} accepted={counts.accepted} passes={passes}, plain's passes={plain_passes}"
         ledger.fault(case, f"a {role} prompt did not go as one", want=want, got=seen)
 
@@ -146,12 +165,14 @@ CHECKS: tuple[Check, ...] = (
         Verdict.NOT_ENGAGED,
         "The requests that took the speculative path are exactly the predicted ones, in both directions.",
         _judge_engaged_exactly,
+        needs=(Need.PREDICTIONS,),
     ),
     Check(
         "abstained",
         Verdict.WRONG_PATH,
         "A request that may not speculate took the plain loop, says why, and equals the plain arm's byte for byte.",
         _judge_abstained,
+        needs=(Need.PATHS,),
     ),
     Check(
         "drafts-made",
@@ -164,5 +185,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.NOT_ENGAGED,
         "Lookup lands drafts on a hit in fewer passes than plain, proposes nothing on a miss, and lands nothing on a decoy.",
         _judge_hit_miss_decoy,
+        needs=(Need.PATHS,),
     ),
 )

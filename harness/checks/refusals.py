@@ -9,6 +9,7 @@ from harness.checks.check import Check, Ledger
 from harness.checks.compare import asked_of, served, starts_of, untouched
 from harness.checks.evidence import Case, Evidence
 from harness.records.finding import Verdict
+from harness.records.need import Need
 from harness.records.recording import Recording
 
 CHECK = "refusals"
@@ -99,5 +100,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "Bad flags, packs, containers and bodies are refused by name with the right status, and the next request is untouched.",
         _judge_refusals,
+        needs=(Need.REFUSALS,),
     ),
 )

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from harness.checks import controls, counts, cuts, devices, fallback, oracle, order, path, refusals, replies
+from harness.checks import (
+    controls,
+    counts,
+    cuts,
+    devices,
+    fallback,
+    grammar,
+    known,
+    logprobs,
+    neighbours,
+    oracle,
+    order,
+    path,
+    prefix,
+    refusals,
+    replies,
+)
 from harness.checks.check import Check
 
 _ORDER = (
@@ -28,10 +44,15 @@ _ORDER = (
     "hit-miss-decoy",
     "fallback-round",
     "request-order",
+    "prefix-cache",
     "cancel-frees",
+    "concurrent-neighbours",
     "refusals",
+    "logprobs-target",
+    "grammar-valid",
     "device-opens",
     "device-passes",
+    "known-faults",
 )
 
 
@@ -52,6 +73,11 @@ ALL_CHECKS: tuple[Check, ...] = _in_order(
     counts.CHECKS,
     fallback.CHECKS,
     order.CHECKS,
+    prefix.CHECKS,
+    neighbours.CHECKS,
     refusals.CHECKS,
+    logprobs.CHECKS,
+    grammar.CHECKS,
     devices.CHECKS,
+    known.CHECKS,
 )

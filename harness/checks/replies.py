@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from harness.checks.check import Check, Ledger
 from harness.checks.compare import (
     asked_of,
-    ends_on_accepted_draft,
     equal_replies,
     equal_to,
+    knows_rounds,
+    landed_at_end,
     pairs,
     rounds_of,
     served,
@@ -87,8 +88,8 @@ def _judge_budget_prefix(evidence: Evidence, ledger: Ledger) -> None:
     for start_id, cases in starts_of(evidence, "budget-prefix").items():
         for group in _groups(cases, "max_tokens"):
             _judge_prefixes(evidence, ledger, group)
-        is_shown = any(_finish(case) == "length" and ends_on_accepted_draft(case.answer) for case in cases)
-        if speculates(cases[0]):
+        is_shown = any(_finish(case) == "length" and landed_at_end(evidence, case) for case in cases)
+        if speculates(cases[0]) and not evidence.declared.reserves_token:
             ledger.precondition(start_id, is_shown, "no budget was spent inside an accepted block", want="one", got=0)
 
 
@@ -125,7 +126,7 @@ def _judge_drafter_independence(evidence: Evidence, ledger: Ledger) -> None:
         drafted = max((len(one.drafted_ids) for one in rounds_of(evidence, case)), default=0)
         widest[case.start.id] = max(drafted, widest.get(case.start.id, 0))
     for start_id, cases in starts_of(evidence, "drafter-independence").items():
-        if start_id in widest and speculates(cases[0]):
+        if start_id in widest and speculates(cases[0]) and knows_rounds(evidence, cases):
             _require_width(evidence, ledger, cases[0], widest[start_id])
 
 

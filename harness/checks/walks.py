@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from harness.checks.check import Ledger
 from harness.checks.evidence import Case, Evidence
 from harness.oracle.predict import Prediction
+from harness.records.need import Need, lacked_by_arm
 from harness.records.recording import Counts
 
 
@@ -30,11 +31,13 @@ def walks(
     check: str,
     concerns: Callable[[Case, Prediction], bool] = lambda _case, _want: True,
 ) -> Iterator[Walk]:
-    """Yield every walk of the run that the check `concerns`, counted as examined.
+    """Yield every walk of the run that the check `concerns`, counted as examined; arms whose drafter no oracle knows have none.
 
     What the check's own slice asked for must be served, carry counts and be predictable by the plain arm's answer: else a fault.
     """
     for case in evidence.all_cases:
+        if lacked_by_arm(Need.PREDICTIONS, case.facts):
+            continue
         is_asked = check in case.request.checks
         if is_asked and ledger.reply(case) is None:
             continue

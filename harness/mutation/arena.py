@@ -41,10 +41,11 @@ class Arena(Protocol):
         """Make every start of the plan and ask everything; what the subject does is in the recordings, never raised."""
 
 
-def events_of(run: Run) -> tuple[Event, ...]:
-    """Return what happened to the starts of a run besides answers."""
-    found = [_event(recording) for recording in run.recordings if recording.failure]
+def events_of(run: Run, clean: Run) -> tuple[Event, ...]:
+    """Return what happened to the starts of a mutant's run besides answers; a start that fails in the clean run says nothing."""
+    bad = {recording.start.id for recording in clean.recordings if recording.failure}
     made = {recording.start.id for recording in run.recordings}
+    found = [_event(recording) for recording in run.recordings if recording.failure and recording.start.id not in bad]
     found += [Event.NO_START for start in run.plan.starts if start.id not in made]
     return tuple(event for event in Event if event in found)
 

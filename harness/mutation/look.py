@@ -80,7 +80,7 @@ def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Pa
     )
     run = arena.record(plan, ground)
     judgement = workshop.laws.judge(run)
-    events = list(events_of(run))
+    events = list(events_of(run, clean.run))
     if Event.NO_START in events:
         told = can_import(root, by_file(mutant.edits))
         events += [Event.CANNOT_IMPORT] if told else []

@@ -137,7 +137,7 @@ def _seen(workshop: Workshop, texts: Mapping[str, str], plan: Plan, clean: Clean
         run = arena.record(plan, Ground(overlay=root, budgets=budgets_of(clean.run)))
     judgement = workshop.laws.judge(run)
     asked = [result.check for result in judgement.results]
-    seen = attempt(asked, clean.findings, judgement.findings, events_of(run))
+    seen = attempt(asked, clean.findings, judgement.findings, events_of(run, clean.run))
     log = [printable(line) for line in log_of(run)] + [told(finding) for finding in seen.findings]
     return seen, "\n".join(log)
 

@@ -8,6 +8,8 @@ from harness.mutation.escape import log_line, one_line
 from harness.mutation.matrix import ExitCode, counts, not_asked, redundant
 from harness.records.outcome import MutantResult, MutationReport, Outcome
 
+_SHOWN = 12  # lines of a red baseline
+
 
 def summary(report: MutationReport, code: ExitCode) -> str:
     """Return the closing text of a run. Nothing in it can act on a terminal or a workflow's log."""
@@ -35,7 +37,9 @@ def score(results: Iterable[MutantResult]) -> str:
 def _lines(report: MutationReport, code: ExitCode) -> list[str]:
     lines = [f"unproven check: {check} (no killed mutant names it as its killer)" for check in report.unproven]
     lines += [f"catalogue: {one_line(problem)}" for problem in report.problems]
-    lines += [f"baseline red: {one_line(told)}" for told in report.baseline]
+    lines += [f"baseline red: {one_line(told)}" for told in report.baseline[:_SHOWN]]
+    if len(report.baseline) > _SHOWN:
+        lines.append(f"baseline red: and {len(report.baseline) - _SHOWN} more; outcomes.json holds all of them")
     lines += [result_line(result) for result in report.results if result.outcome is not Outcome.KILLED]
     lines += [f"redundant: {', '.join(group)}: the same checks kill the same rows" for group in redundant(report.results)]
     lines += [f"not tested: {name} ({one_line(why)})" for name, why in report.not_tested.items()]

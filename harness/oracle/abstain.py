@@ -28,6 +28,23 @@ def abstains(request: Request, *, dumps_logits: bool = False) -> str | None:
     return next((reason for reason, is_so in holds.items() if is_so), None)
 
 
+def asks_for(request: Request) -> tuple[str, ...]:
+    """Return the capabilities that a request asks for beyond greedy text, as descriptions name them."""
+    body = request.body or {}
+    asked = {
+        "stop": bool(body.get("stop")),
+        "temperature": not request.is_greedy,
+        "seed": body.get("seed") is not None,
+        "logprobs": body.get("logprobs") is not None and body["logprobs"] is not False,
+        "grammar": _asks_for_a_grammar(body),
+        "penalties": _is_penalised(body),
+        "logit_bias": bool(body.get("logit_bias")),
+        "ignore_eos": bool(body.get("ignore_eos")),
+        "stream": bool(body.get("stream")),
+    }
+    return tuple(name for name, is_so in asked.items() if is_so)
+
+
 def _asks_for_a_grammar(body: dict[str, Any]) -> bool:
     response_format = body.get("response_format")
     is_formatted = isinstance(response_format, dict) and response_format.get("type") != "text"

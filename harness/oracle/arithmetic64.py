@@ -53,10 +53,11 @@ def grouped(q: Array, num_kv_heads: int) -> Array:
 
 def softmax(scores: Array, visible: Mask) -> Array:
     """Return weights over the last axis, zero where `visible` is not; every row must see a key."""
-    seen = np.where(visible, scores, -np.inf)
-    weights = np.exp(seen - seen.max(axis=-1, keepdims=True))
-    normed: Array = weights / weights.sum(axis=-1, keepdims=True)
-    return normed
+    weights = scores + np.where(visible, 0.0, -np.inf)
+    weights -= weights.max(axis=-1, keepdims=True)
+    np.exp(weights, out=weights)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights
 
 
 class Readout:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import FileFormatError
-from harness.oracle.tensors64 import Array, read_tensor_file
+from harness.oracle.tensors64 import Array, content_of, read_tensor_file
+from harness.records.expectation import ModelFacts
 
-WEIGHTS_FILE = "model.q4nx"
+CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.q4nx"
 ALWAYS_END = ("<|endoftext|>", "<|im_end|>")
-END_SOURCES = ("tokenizer_config.json", "generation_config.json", "config.json")  # the first that names one decides
+END_SOURCES = ("tokenizer_config.json", "generation_config.json", CONFIG_FILE)  # the first that names one decides
 _DIGITS = 12
 
 
@@ -54,27 +55,21 @@ class Container64:
     head: Array  # [V, H]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
-    """What the files of one container's directory say."""
-
-    weights: str  # digits that name the weights: twins that share them have the same
-    end_tokens: tuple[int, ...]
-    context: int  # positions
-    container: Container64
-
-
-def read_container(directory: Path) -> ModelFiles:
-    """Read a container's directory. Raises FileFormatError where a file is not as the format's page says."""
-    config = read_config(directory / "config.json")
-    path = directory / WEIGHTS_FILE
-    vocabulary = _vocabulary(directory)
-    return ModelFiles(
-        weights=hashlib.sha256(path.read_bytes() + _numbers_of(config)).hexdigest()[:_DIGITS],
-        end_tokens=_end_tokens(directory, vocabulary),
+def read_facts(directory: Path) -> ModelFacts:
+    """Read what a container's files say of its replies, and name its weights. Raises FileFormatError for a broken file."""
+    config = read_config(directory / CONFIG_FILE)
+    content = content_of(directory / WEIGHTS_FILE)
+    return ModelFacts(
+        weights=hashlib.sha256(content + _numbers_of(config)).hexdigest()[:_DIGITS],
+        end_tokens=_end_tokens(directory, _vocabulary(directory)),
         context=int(config["max_position_embeddings"]),
-        container=_container(path, config, bound=max(vocabulary.values()) + 1),
     )
+
+
+def read_container(directory: Path) -> Container64:
+    """Read a container's weights. Raises FileFormatError where a file is not as the format's page says."""
+    config = read_config(directory / CONFIG_FILE)
+    return _container(directory / WEIGHTS_FILE, config, bound=max(_vocabulary(directory).values()) + 1)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from harness.oracle.abstain import abstains
-from harness.oracle.container64 import ModelFiles, read_container
+from harness.oracle.container64 import read_container, read_facts
 from harness.oracle.loop import Said
 from harness.oracle.pack64 import read_pack
 from harness.oracle.packs import places_of
@@ -65,7 +65,7 @@ class Oracle:
 
     def __init__(self, locator: Locator) -> None:
         self._locator = locator
-        self._models: dict[str, ModelFiles] = {}  # by the plan's name
+        self._models: dict[str, ModelFacts] = {}  # by the plan's name
         self._speakers: dict[str, Speaker] = {}  # by weights
         self._drafters: dict[tuple[str, str], Drafter] = {}  # by weights and pack
 
@@ -90,7 +90,7 @@ class Oracle:
             self._forget_sequences()
         return Expectations(
             recipe=plan.recipe,
-            models={name: _facts(self._files(name)) for name in names},
+            models={name: self._facts(name) for name in names},
             block_sizes={pack: drafter.pack.block_size for (_, pack), drafter in self._drafters.items()},
             sayings=sayings,
             draftings=draftings,
@@ -98,14 +98,15 @@ class Oracle:
 
     def _sayings(self, told: Sequence[tuple[Start, Request]]) -> Iterator[Saying]:
         """Yield what each model says after each prompt, as far as the largest budget wants it."""
-        counts: dict[tuple[str, Ids], int] = {}
+        budgets: dict[str, dict[Ids, int]] = {}
         for start, request in told:
-            facts = _facts(self._files(start.model))
-            key = facts.weights, request.prompt_ids
-            counts[key] = max(counts.get(key, 0), budget_of(request, facts))
-        for weights in dict.fromkeys(weights for weights, _ in counts):
-            prompts = [(prompt, count) for (owner, prompt), count in counts.items() if owner == weights]
-            for (prompt, _), choices in zip(prompts, self._speakers[weights].say(prompts), strict=True):
+            facts = self._facts(start.model)
+            self._speaker(start.model)  # one for all twins of these weights
+            of_prompts = budgets.setdefault(facts.weights, {})
+            of_prompts[request.prompt_ids] = max(of_prompts.get(request.prompt_ids, 0), budget_of(request, facts))
+        for weights, of_prompts in budgets.items():
+            said = self._speakers[weights].say(list(of_prompts.items()))
+            for prompt, choices in zip(of_prompts, said, strict=True):
                 yield Saying(weights, prompt, choices)
 
     def _draftings(self, drafted: Sequence[_Spoken]) -> Iterator[Drafting]:
@@ -123,7 +124,7 @@ class Oracle:
 
     def _can_read(self, one: _Spoken) -> bool:
         """Whether all ids of a sequence are in the model's table: a subject may say what it likes."""
-        num_rows = len(self._files(one.start.model).container.embedding)
+        num_rows = len(self._speaker(one.start.model).model.container.embedding)
         return all(0 <= token < num_rows for token in one.sequence)
 
     def _forget_sequences(self) -> None:
@@ -132,16 +133,16 @@ class Oracle:
         for drafter in self._drafters.values():
             drafter.forget_sequences()
 
-    def _files(self, name: str) -> ModelFiles:
+    def _facts(self, name: str) -> ModelFacts:
         if name not in self._models:
-            self._models[name] = read_container(self._locator.model(name))
+            self._models[name] = read_facts(self._locator.model(name))
         return self._models[name]
 
     def _speaker(self, name: str) -> Speaker:
-        files = self._files(name)
-        if files.weights not in self._speakers:
-            self._speakers[files.weights] = Speaker(Qwen3(files.container))
-        return self._speakers[files.weights]
+        weights = self._facts(name).weights
+        if weights not in self._speakers:
+            self._speakers[weights] = Speaker(Qwen3(read_container(self._locator.model(name))))
+        return self._speakers[weights]
 
     def _drafter(self, start: Start) -> Drafter:
         key = self._key(start)
@@ -152,7 +153,7 @@ class Oracle:
     def _key(self, start: Start) -> tuple[str, str]:
         """Return what a start drafts with: the names of weights and pack."""
         assert start.pack is not None
-        return self._files(start.model).weights, start.pack
+        return self._facts(start.model).weights, start.pack
 
 
 def _requests(plan: Plan) -> Iterator[tuple[Start, Request]]:
@@ -160,22 +161,30 @@ def _requests(plan: Plan) -> Iterator[tuple[Start, Request]]:
 
 
 def _spoken(plan: Plan, recordings: Sequence[Recording]) -> Iterator[_Spoken]:
-    """Yield the greedy requests of a plan whose plain reply is known: a start's own, or that of the start that it must equal."""
-    answers: dict[tuple[str, str], Answer] = {
-        (recording.start.id, answer.request_id): answer for recording in recordings for answer in recording.answers
-    }
+    """Yield the greedy requests of a plan with their plain reply: a start's own, or that of the start it must equal."""
+    by_request: dict[tuple[str, str], Answer] = {}
+    by_question: dict[tuple[str, bytes], Answer] = {}
+    for recording in recordings:
+        asked = {request.id: _question(request) for request in recording.start.requests}
+        for one in recording.answers:
+            by_request[recording.start.id, one.request_id] = one
+            by_question.setdefault((recording.start.id, asked[one.request_id]), one)
     for start, request in _requests(plan):
-        answer = answers.get((start.reference or start.id, request.id))
-        said = said_by(request, answer, start) if answer is not None and request.is_greedy else None
+        if not request.is_greedy:
+            continue
+        name = start.reference or start.id
+        answer = by_request.get((name, request.id)) or by_question.get((name, _question(request)))
+        said = said_by(request, answer, start) if answer is not None else None
         if said is not None and said.ids:
             yield _Spoken(start, request, said)
+
+
+def _question(request: Request) -> bytes:
+    """Return what a request asks, under whatever name."""
+    return msgspec.json.encode((request.path, request.body, request.raw, request.leave_after_chunks), order="deterministic")
 
 
 def _is_drafted(one: _Spoken, declared: Declared) -> bool:
     facts = declared.facts_of(one.start)
     is_free = abstains(one.request, dumps_logits=facts.dumps_logits) is None
     return facts.oracle == DFLASH and facts.expect == "engaged" and one.start.pack is not None and is_free
-
-
-def _facts(files: ModelFiles) -> ModelFacts:
-    return ModelFacts(files.weights, files.end_tokens, files.context)

@@ -30,6 +30,7 @@ class Rules:
     fallback_below: float = 0.0  # tokens a round; 0 = no rule
     fallback_window: int = 3  # rounds
     consume_last: bool = False  # the token that spends the budget is run through the model
+    reserve: int = 0  # tokens of the budget that no draft may take: the base's own behind a draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def walk(said: Said, rules: Rules) -> Walk:
             if rules.consume_last and not said.stopped:
                 return Trace((*steps, Step(index, asked=False)), 0, fallback.thrown_at)
             return Trace(tuple(steps), 1, fallback.thrown_at)
-        room = min(rules.k, rules.width - 1, said.budget - emitted)
+        room = min(rules.k, rules.width - 1, said.budget - emitted - rules.reserve)
         asked = room > 0 and fallback.thrown_at is None
         proposal = (yield Asked(emitted, room)) if asked else Proposal()
         drafts = proposal.drafts[:room] if asked else ()

@@ -6,14 +6,19 @@ never a guess. It reads no file: what takes a model to know comes as expectation
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 import msgspec
 
 from harness.errors import UsageError
-from harness.oracle.abstain import abstains
+from harness.oracle.abstain import abstains, asks_for
+from harness.oracle.draft_model import Spoken
 from harness.oracle.lookup import trace
 from harness.oracle.loop import Rules, Said, Trace
 from harness.oracle.packs import BF16_MARGIN, FLOAT32_MARGIN, Journey, pack_path, path_without_taps
-from harness.records.expectation import Expectations
+from harness.oracle.streamwise import drafter_of, is_streamwise, most_drafts, walk_stream
+from harness.records.expectation import Expectations, Ids
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Round
 
@@ -36,6 +41,14 @@ class Prediction(msgspec.Struct, frozen=True):
     unknown: str = ""  # why counts, rounds and last are None
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What other answers of a run tell of a request's path."""
+
+    spoken: Spoken = field(default_factory=dict)  # by the draft model, served alone
+    beyond: Ids = ()  # tokens of the same reply behind its end, where nothing cuts it
+
+
 def predict(
     start: Start,
     request: Request,
@@ -44,6 +57,7 @@ def predict(
     expectations: Expectations | None = None,
     *,
     cached: int = 0,
+    known: Known | None = None,
 ) -> Prediction | None:
     """Predict the path of `request` on `start` from the plain arm's answer to it.
 
@@ -56,6 +70,8 @@ def predict(
     is_known = facts.drafter == "none" or facts.oracle or facts.expect == "not-engaged"
     if said is None or not request.prompt_ids or not is_known:
         return None
+    if facts.drafter != "none" and not declared.reports_path:
+        return _of_stream(start, request, said, declared, known or Known())
     reason = NOTHING_TO_SAY if facts.drafter == "none" else abstains(request, dumps_logits=facts.dumps_logits)
     if reason is not None:
         return _walked(said, trace(request.prompt_ids, said, Rules(k=0)), "plain", facts, reason, cached)
@@ -69,6 +85,40 @@ def predict(
     raise UsageError(
         f"arm {start.arm}: oracle={facts.oracle!r} is not known; use {LOOKUP!r}, {DFLASH!r}, or leave it out for no prediction"
     )
+
+
+def _of_stream(start: Start, request: Request, said: Said, declared: Declared, known: Known) -> Prediction | None:
+    """Predict a request on a subject that names no paths: it is taken for speculative where something must have been drafted.
+
+    None for a reply that the context ended: where drafts stop there is the subject's own affair.
+    """
+    facts = declared.facts_of(start)
+    if facts.expect == "not-engaged" or _must_abstain(request, declared.capabilities.get(facts.drafter, {})):
+        return _walked(said, trace(request.prompt_ids, said, Rules(k=0)), "plain", facts, NOTHING_TO_SAY, 0)
+    if not is_streamwise(facts.oracle):
+        raise UsageError(f"arm {start.arm}: oracle={facts.oracle!r} is not known for a subject that names no paths")
+    if said.end_token is None and not said.stopped and len(said.ids) < request.max_tokens:
+        return None
+    asked_k = start.parameters.get("k", start.parameters.get("draft_k"))
+    k = most_drafts(facts.oracle, None if asked_k is None else int(asked_k))
+    rules = Rules(k, declared.width_of(start.arm), reserve=int(declared.reserves_token))
+    path = walk_stream(request.prompt_ids, said, rules, drafter_of(facts.oracle, k, known.spoken), known.beyond)
+    if path is None:
+        return None
+    walk = path.trace
+    prediction = _walked(said, walk, "spec" if walk.num_drafted else "plain", facts, NOTHING_TO_SAY, 0)
+    assert prediction.counts is not None
+    if declared.trims_at_stop:
+        return prediction
+    if path.num_accepted is None:
+        return msgspec.structs.replace(prediction, counts=None, unknown="what follows the end of the reply is not known")
+    return msgspec.structs.replace(
+        prediction, counts=msgspec.structs.replace(prediction.counts, accepted=path.num_accepted)
+    )
+
+
+def _must_abstain(request: Request, behaviours: Mapping[str, str]) -> bool:
+    return any(behaviours.get(capability) == "abstains" for capability in asks_for(request))
 
 
 def _of_pack(

@@ -56,12 +56,17 @@ class TensorFile:
         return self.tensors[name]
 
 
-def read_tensor_file(path: Path) -> TensorFile:
-    """Read a whole safetensors file. Raises FileFormatError where it is not one."""
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file. Raises FileFormatError where it cannot be read."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read ({error.strerror}); fabricate the recipe again") from error
+
+
+def read_tensor_file(path: Path) -> TensorFile:
+    """Read a whole safetensors file. Raises FileFormatError where it is not one."""
+    content = content_of(path)
     begin = 8 + int.from_bytes(content[:8], "little")
     if len(content) < 8 or begin > len(content):
         raise FileFormatError(f"{path}: {len(content)} bytes, the header needs {begin}; fabricate the recipe again")

@@ -14,7 +14,7 @@ from harness.records.fixture import Fixture
 from harness.records.plan import Request, Tier
 
 REPEAT = msgspec.structs.replace(plain("repeat"), reference=PLAIN.id)
-ENGAGES, ABSTAINS = "canary-engages", "canary-abstains"
+ENGAGES, ABSTAINS, SILENT = "canary-engages", "canary-abstains", "canary-silent"
 
 
 def _repeat(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
@@ -44,6 +44,7 @@ def _canary(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     starts = MAIN if tier is Tier.MUTATION else (*MAIN, *DEVICE)
     yield from ask(completion(hit, 5, check, role=ENGAGES), *starts)
     yield from ask(_sampled(fixture, check, ABSTAINS), *starts)
+    yield from ask(completion(hit, 1, check, role=SILENT), *starts)
 
 
 def _sampled(fixture: Fixture, check: str, role: str = "") -> Request:

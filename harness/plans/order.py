@@ -32,14 +32,15 @@ def request_order(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     kinds = ("failed", "long", "sampled") if tier is Tier.MUTATION else None
     for probe in _probes(fixture, tier):
         name = ORDER if probe.name == PROBE else f"{ORDER}-{probe.name}"
-        starts = [_start(arm, FAIL_PASS, name) for arm in arms]
-        if probe.name == PROBE and tier is not Tier.MUTATION:
-            starts += CACHED
+        cached = CACHED if probe.name == PROBE and tier is not Tier.MUTATION else ()
+        starts = [*(_start(arm, FAIL_PASS, name) for arm in arms), *cached]
         yield from ask(_probe(probe, check, "alone"), *starts)
         for disturbance in _disturbances(fixture):
             if kinds is None or disturbance.role in kinds:
                 yield from ask(disturbance, *starts)
                 yield from ask(_probe(probe, check, f"after-{disturbance.role}"), *starts)
+        yield from ask(_probe(probe, check, "after-itself"), *cached)
+        yield from ask(completion(probe, 24, check), *((PLAIN,) if cached else ()))
     if tier is Tier.DEEP:
         yield from _failing_first(fixture)
 

@@ -19,7 +19,7 @@ WHOLE_REPLY = 24  # tokens that a stream prescribes
 TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at some budget and between rounds at others
 LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
 GATE_BUDGETS = (2, 3, 5, 6, 11)
-DRAFTED = ("main-1", "main-2", "hit-1")  # streams that packs are asked for in each tier
+DRAFTED = ("main-1", "hit-1")  # streams that packs are asked for in each tier
 DEEP_BUDGETS = (*range(1, WHOLE_REPLY), 40, 64)
 
 
@@ -57,25 +57,19 @@ def _exact_drafts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
 
 def _exact(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
     yield from _on(_walked(fixture, tier, check), PLAIN, LOOKUP)
-    yield from _on(_drafted(fixture, tier, check), PLAIN, *_drafters(fixture, tier))
+    yield from _on(_drafted(fixture, tier, check), PLAIN, DRAFT)
     if tier is not Tier.MUTATION:
+        yield from _on(_drafted(fixture, Tier.MUTATION, check), draft("k-3", draft_k=3))  # it uses a part of each block
         yield from _on(device_requests(fixture, tier, check), *DEVICE)
-
-
-def _drafters(fixture: Fixture, tier: Tier) -> Iterable[Start]:
-    """Yield starts with packs; also one that uses a part of each block, and at leisure every pack."""
-    yield DRAFT
-    if tier is not Tier.MUTATION:
-        yield draft("k-3", draft_k=3)
     if tier is Tier.DEEP:
-        yield from (draft(pack, pack=pack) for pack in sorted(set(fixture.packs) - {DRAFT.pack}))
+        others = [draft(pack, pack=pack) for pack in sorted(set(fixture.packs) - {DRAFT.pack})]
+        yield from _on(_drafted(fixture, tier, check), *others)
 
 
 def _drafted(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:
     """Yield requests on prescribed replies, where each draft of a pack is certified."""
     yield from (completion(fixture.stream(name), WHOLE_REPLY, check) for name in DRAFTED)
     yield completion(fixture.stream(DRAFTED[0]), 1, check)
-    yield completion(fixture.stream(DRAFTED[0]), 5, check)  # a block of which a part is used
     if tier is Tier.MUTATION:
         return
     yield from _whole_replies(fixture, check)

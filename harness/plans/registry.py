@@ -6,7 +6,22 @@ from collections.abc import Mapping
 from itertools import chain
 from types import MappingProxyType
 
-from harness.plans import controls, cuts, devices, fallback, oracle, order, path, refusals, replies
+from harness.plans import (
+    controls,
+    cuts,
+    devices,
+    fallback,
+    grammar,
+    known,
+    logprobs,
+    neighbours,
+    oracle,
+    order,
+    path,
+    prefix,
+    refusals,
+    replies,
+)
 from harness.plans.build import Slice
 
 
@@ -25,5 +40,10 @@ SLICES: Mapping[str, Slice] = _joined(
     cuts.SLICES,
     fallback.SLICES,
     order.SLICES,
+    prefix.SLICES,
+    neighbours.SLICES,
     refusals.SLICES,
+    logprobs.SLICES,
+    grammar.SLICES,
+    known.SLICES,
 )

@@ -87,6 +87,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     recipe: str  # name of the recipe and its content hash: "tiny@3f2a…"
     starts: tuple[Start, ...]
     checks: tuple[str, ...]  # what this plan lets be judged
+    not_tested: dict[str, str] = {}  # what this subject cannot show, and why
 
     def start(self, start_id: str) -> Start:
         """Return the start of this name; KeyError if the plan has none."""

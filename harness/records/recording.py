@@ -10,22 +10,31 @@ from typing import Any
 import msgspec
 
 from harness.records.expectation import Expectations
+from harness.records.known import KnownFault
 from harness.records.plan import Plan, Start
 
 
 class Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a subject says of one request's path: its `[spec]` line, or `usage.spec`."""
+    """What a subject says of one request's path: its `[spec]` line, `usage.spec`, fields of the answer, differences of its metrics.
 
-    path: str  # spec or plain
-    drafter: str  # none, lookup, dflash, ...
-    rounds: int
+    None: this witness does not say it; which ones a subject has at all is fixed by its dialect, never by one answer.
+    """
+
+    path: str  # spec or plain; of a witness that does not name it: spec where something was drafted
+    drafter: str | None  # none, lookup, dflash, ...
+    rounds: int | None
     drafted: int
     accepted: int
-    plain: int
+    plain: int | None
     tokens: int
-    cached: int
-    fallback: int | None  # records made when the fallback rule threw; None = it did not
-    reason: str  # "-" when there is nothing to say
+    cached: int | None
+    fallback: int | None  # records made when the fallback rule threw; None = it did not, or there is no such rule
+    reason: str | None  # "-" when there is nothing to say
+
+    @property
+    def num_passes(self) -> int | None:
+        """Rounds and plain steps together; None where one of them is not told."""
+        return None if self.rounds is None or self.plain is None else self.rounds + self.plain
 
 
 class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -153,6 +162,7 @@ class ArmFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     width: int = 0  # rows of one pass on this arm; 0 = the subject's
     prefix_cache: bool = False  # it resumes from what the request before left
     dumps_logits: bool = False  # it leaves the rows that chose each token in a file, and so decodes plainly
+    remembers: bool = False  # its drafter learns from earlier requests, so that paths depend on what came before
 
 
 class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -164,6 +174,15 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     reports_rounds: bool = True
     returns_ids: bool = True
     watched_paths: tuple[str, ...] = ("/dev/accel*", "*amdxdna*")
+    reports_path: bool = True  # it names path, reason, rounds and plain steps of each request; else drafted and accepted alone
+    names_refusals: bool = True  # a refusal names the field that is wrong (`param`), and a refused start exits 2 with one line
+    reserves_token: bool = False  # a draft leaves room for one token of the base's own: no reply ends by its budget inside a block
+    trims_at_stop: bool = True  # accepted drafts behind a stop or an end token are not counted
+    exact_scores: bool = True  # logprobs are equal bit for bit whatever the batch; else within a band
+    most_opens: int = 1  # how often one file of weights is opened
+    never_equal: tuple[str, ...] = ()  # keys of an answer's body that differ each time, beside ids and times
+    capabilities: dict[str, dict[str, str]] = {}  # drafter -> capability -> behaviour
+    known_faults: tuple[KnownFault, ...] = ()
 
     def facts_of(self, start: Start) -> ArmFacts:
         """Return the facts of a start: its arm's, without a drafter where it may draft 0 tokens. KeyError as `width_of`."""

@@ -1,4 +1,4 @@
-"""From one exchange to an Answer, but for the log line. Pure; a body that breaks its dialect becomes a failure text."""
+"""From one exchange to an Answer, but for log lines and metrics. Pure; a body that breaks its dialect becomes a failure text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from harness.subjects import reading
 from harness.subjects.client import Exchange
 from harness.subjects.counts import CountsError
 from harness.subjects.description import Description
+from harness.subjects.dialects import Heard, chunk_of, heard, heard_stream
 
 OK = 200
 
 
 def read_answer(request: Request, exchange: Exchange, description: Description) -> Answer:
-    """Decode what came back. Never raises."""
+    """Decode what came back for a request as the plan has it. Never raises."""
     answer = Answer(
         request_id=request.id,
         status=exchange.status,
@@ -33,10 +34,9 @@ def read_answer(request: Request, exchange: Exchange, description: Description) 
         answer = replace(answer, body=reading.read_json(exchange.body))
         if exchange.status != OK or request.path not in (description.dialect.completions, description.dialect.chat):
             return answer
-        answer = replace(answer, reply=reading.read_reply(answer.body, description.dialect))
-    except reading.BrokenBodyError as error:
+        return _with(answer, heard(answer.body, description))
+    except (reading.BrokenBodyError, CountsError) as error:
         return replace(answer, failure=str(error))
-    return _with_usage_counts(answer, answer.body, description)
 
 
 def identity_of(answer: Answer, exchange: Exchange) -> str:
@@ -59,7 +59,7 @@ def _streamed(answer: Answer, exchange: Exchange, description: Description) -> A
     try:
         for content in exchange.events:
             event = reading.read_json(content)
-            chunks.append(reading.read_chunk(event, description.dialect))
+            chunks.append(chunk_of(event, description))
             events.append(event)
     except reading.BrokenBodyError as error:
         failure = failure or str(error)
@@ -67,16 +67,11 @@ def _streamed(answer: Answer, exchange: Exchange, description: Description) -> A
     if failure:
         return answer
     try:
-        answer = replace(answer, reply=reading.join_events(events, chunks, description.dialect))
-    except reading.BrokenBodyError as error:
+        stream = heard_stream(events, chunks, exchange.saw_done, description)
+    except (reading.BrokenBodyError, CountsError) as error:
         return replace(answer, failure=str(error))
-    usages = [event for event in events if event.get("usage") is not None]
-    return _with_usage_counts(answer, usages[-1] if usages else None, description)
+    return replace(_with(answer, stream.heard), chunks=stream.chunks, saw_done=stream.is_closed)
 
 
-def _with_usage_counts(answer: Answer, body: Any, description: Description) -> Answer:
-    try:
-        counts, rounds = reading.read_usage_counts(body, description.counts)
-    except CountsError as error:
-        return replace(answer, failure=str(error))
-    return replace(answer, usage_counts=counts, rounds=rounds)
+def _with(answer: Answer, said: Heard) -> Answer:
+    return replace(answer, reply=said.reply, counts=said.counts, usage_counts=said.usage_counts, rounds=said.rounds)

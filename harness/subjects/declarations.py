@@ -9,6 +9,14 @@ class Dialect(enum.StrEnum):
     """The shape of requests and answers."""
 
     OPENAI = "openai"  # completions and chat completions, with vLLM's additions
+    LLAMA = "llama"  # llama.cpp's own POST /completion
+
+
+class IgnoreEos(enum.StrEnum):
+    """What a request that ignores end tokens does with them."""
+
+    GOES_ON = "goes-on"  # one may come, and the reply goes on behind it
+    BANS = "bans"  # none can be chosen, so another token comes in its place
 
 
 class LogStreams(enum.StrEnum):

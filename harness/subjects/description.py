@@ -15,6 +15,7 @@ import msgspec
 
 from harness.errors import FileFormatError
 from harness.records.files import read_toml
+from harness.records.known import KnownFault
 from harness.records.recording import ArmFacts, Declared
 from harness.subjects.declarations import (
     AcceptedAtStop,
@@ -24,23 +25,22 @@ from harness.subjects.declarations import (
     Dialect,
     DraftedMeans,
     FirstToken,
+    IgnoreEos,
     LogStreams,
     NoDraft,
 )
+from harness.subjects.tables import Fixtures, MetricsSource, Requirements, Strict
 
 BUILT_IN = frozenset({"python", "model", "pack", "port", "scratch", "device"})  # placeholders that the launcher fills
 NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the file: its keys are exactly these."""
-
-
 class Launch(Strict, frozen=True):
     """The command line that all arms share. Options appear only when the start gives their parameter."""
 
     command: tuple[str, ...]
+    bit_comparable: tuple[str, ...] = ()  # words that make equal requests equal to the bit, whatever the batch
     options: dict[str, tuple[str, ...]] = {}
     hands_over_socket: bool = False  # it takes a listening socket as descriptor 3 (LISTEN_FDS, LISTEN_PID)
 
@@ -48,6 +48,7 @@ class Launch(Strict, frozen=True):
 class Arm(Strict, frozen=True):
     """One way of starting the subject, and what is known of it."""
 
+    role: str = ""  # which arm of a plan it plays: plain, lookup, draft, ...; "" = the one of its own name
     flags: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...]] = {}
     drafter: str = "none"
@@ -57,6 +58,7 @@ class Arm(Strict, frozen=True):
     width: NonNegative = 0  # rows of one pass on this arm; 0 = limits.width
     prefix_cache: bool = False  # it resumes from what the request before left
     dump: str = ""  # the file of logits that it leaves for each answer, in its scratch folder: "{id}.npy"
+    remembers: bool = False  # its drafter learns from earlier requests
 
 
 class Environment(Strict, frozen=True):
@@ -98,6 +100,10 @@ class Speech(Strict, frozen=True):
     ids_field: str = "token_ids"  # of a choice
     stop_reason_field: str = "stop_reason"  # of a choice
     cached_field: str = "cached_tokens"  # of usage.prompt_tokens_details
+    ignore_eos: IgnoreEos = IgnoreEos.GOES_ON
+    names_refusals: bool = True  # a refusal names the field that is wrong (`param`)
+    exact_scores: bool = True  # logprobs are equal bit for bit whatever the batch
+    never_equal: tuple[str, ...] = ()  # keys of a body that differ each time, beside ids and times
 
 
 class CountsSource(Strict, frozen=True):
@@ -106,6 +112,7 @@ class CountsSource(Strict, frozen=True):
     line_prefix: str = ""  # a log line "<prefix> id=... key=value ..."
     usage_field: str = ""  # an object under `usage`
     rounds_field: str = ""  # in that object: a list of [drafted ids, accepted]
+    metrics: MetricsSource | None = None  # a second witness, of requests that are sent alone
     wait_s: Seconds = 0.2  # bound for a line that should be there already
     cancelled_wait_s: Seconds = 5.0  # bound for the line of a request whose client left
 
@@ -124,6 +131,7 @@ class Tracing(Strict, frozen=True):
     """What the tracer watches: shell patterns over absolute paths."""
 
     watched_paths: tuple[str, ...] = Declared({}).watched_paths
+    most_opens: int = 1  # how often it opens one file of weights
 
 
 class Limits(Strict, frozen=True):
@@ -131,16 +139,6 @@ class Limits(Strict, frozen=True):
 
     vocab_bound: NonNegative = 256  # of the default fixture; ids from here on may never be chosen
     width: NonNegative = 16  # rows of one verify pass
-
-
-class KnownFault(Strict, frozen=True):
-    """A fault that the subject has today; the gate fails once it is gone."""
-
-    id: str
-    title: str
-    link: str
-    check: str  # the check whose finding it is
-    arms: tuple[str, ...]
 
 
 class Description(Strict, frozen=True):
@@ -159,6 +157,8 @@ class Description(Strict, frozen=True):
     counts: CountsSource = CountsSource()
     tracing: Tracing = Tracing()
     limits: Limits = Limits()
+    requires: Requirements = Requirements()
+    fixtures: Fixtures = Fixtures()
     capabilities: dict[str, dict[Capability, Behaviour]] = {}  # by drafter
     known_faults: tuple[KnownFault, ...] = ()
     parallel_arms: bool = True  # False: a process-wide lock lets only one arm live at a time
@@ -183,7 +183,30 @@ class Description(Strict, frozen=True):
             reports_rounds=bool(self.counts.rounds_field),
             returns_ids=bool(self.dialect.ids_field),
             watched_paths=self.watched_paths,
+            reports_path=bool(self.counts.line_prefix),
+            names_refusals=self.dialect.names_refusals,
+            reserves_token=self.accounting.budget_cap is BudgetCap.REMAINING_MINUS_1,
+            trims_at_stop=self.accounting.accepted_at_stop is AcceptedAtStop.TRIMMED,
+            exact_scores=self.dialect.exact_scores,
+            most_opens=self.tracing.most_opens,
+            never_equal=self.dialect.never_equal,
+            capabilities={
+                drafter: {capability.value: behaviour.value for capability, behaviour in table.items()}
+                for drafter, table in self.capabilities.items()
+            },
+            known_faults=self.known_faults,
         )
+
+    def arms_of(self, role: str) -> tuple[str, ...]:
+        """Return the arms that play a plan's arm, in the file's order."""
+        return tuple(name for name, arm in self.arms.items() if (arm.role or name) == role)
+
+    def parameters_of(self, arm: str) -> frozenset[str]:
+        """Return the parameters that a start of an arm may give."""
+        taken = self.arms[arm]
+        words = (*self.launch.command, *self.launch.bit_comparable, *taken.flags)
+        options = self.launch.options | taken.options
+        return frozenset({*placeholders(words), *options} - BUILT_IN)
 
 
 def _facts(arm: Arm) -> ArmFacts:
@@ -195,6 +218,7 @@ def _facts(arm: Arm) -> ArmFacts:
         width=arm.width,
         prefix_cache=arm.prefix_cache,
         dumps_logits=bool(arm.dump),
+        remembers=arm.remembers,
     )
 
 
@@ -240,6 +264,7 @@ def _bundled_folder() -> Path:
 def _check(description: Description) -> None:
     _check_ready(description)
     _check_words(description, "launch.command", description.launch.command, extra=())
+    _check_words(description, "launch.bit_comparable", description.launch.bit_comparable, extra=())
     _check_options(description, "launch.options", description.launch.options)
     for name, arm in description.arms.items():
         _check_words(description, f"arms.{name}.flags", arm.flags, extra=None)

@@ -41,7 +41,7 @@ def render(description: Description, start: Start, places: Places, inherited: Ma
     Raises UsageError for an unknown arm, a parameter that is missing, or one that no flag of the arm takes.
     """
     arm = _arm(description, start.arm)
-    words = (*description.launch.command, *arm.flags)
+    words = (*description.launch.command, *description.launch.bit_comparable, *arm.flags)
     for parameter, option in (description.launch.options | arm.options).items():
         if parameter in start.parameters:
             words = (*words, *option)

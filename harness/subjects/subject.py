@@ -19,8 +19,10 @@ from harness.subjects.client import LEFT, REFUSED, RESET, Exchange, Lane
 from harness.subjects.counts import CountsError, find_lines, is_counts_line, parse_line
 from harness.subjects.description import CountsSource, Description
 from harness.subjects.device import GivenDevice
+from harness.subjects.dialects import sent
 from harness.subjects.dumps import DumpError, read_dump
 from harness.subjects.log_pump import LogPump
+from harness.subjects.metrics_witness import MetricsWitness
 from harness.tracing.verdict import Bracket
 
 SERVER_ERROR = 500
@@ -81,6 +83,8 @@ class RunningSubject:
         self._wall_deadline = wall_deadline  # monotonic; no answer is waited for beyond it
         self._dump = dump  # name of the file that it leaves in its scratch folder for each answer; "" = none
         self._lane = Lane(base_url)
+        metrics = description.counts.metrics
+        self._metrics = None if metrics is None else MetricsWitness(metrics, self._lane)
         self._brackets: list[Bracket] = []
         self._ended: Ended | None = None
         self._seems_dead = False
@@ -97,12 +101,14 @@ class RunningSubject:
 
     def ask(self, request: Request) -> Answer:
         """Send one request and return what came back; never raises for anything that the subject does."""
-        return self._ask(request, self._lane, alone=True)
+        return self._witnessed(request)
 
     def ask_all(self, requests: Sequence[Request]) -> tuple[Answer, ...]:
         """Send the requests at once, each over a connection of its own; return the answers in their order."""
         if not requests:
             return ()
+        if self._metrics is not None:
+            self._metrics.forget()
         gate = threading.Barrier(len(requests))
 
         def ask(request: Request) -> Answer:
@@ -129,13 +135,26 @@ class RunningSubject:
         start = self._handle.log_size()
         self._pump.drain()
         first_line = self._pump.num_lines
-        exchange = lane.exchange(request, self._time_left(request.deadline_s))
+        exchange = lane.exchange(sent(request, self._description), self._time_left(request.deadline_s))
         self._seems_dead = exchange.failure in (RESET, REFUSED)
         answer = read_answer(request, exchange, self._description)
         counts, failure = self._counts(answer, exchange, first_line if alone else None)
         self._brackets.append(Bracket(request.id, start, self._handle.log_size()))
         dump, no_dump = self._dump_of(answer)
-        return msgspec.structs.replace(answer, counts=counts, dump=dump, failure=answer.failure or failure or no_dump)
+        failure = answer.failure or failure or no_dump
+        return msgspec.structs.replace(answer, counts=counts or answer.counts, dump=dump, failure=failure)
+
+    def _witnessed(self, request: Request) -> Answer:
+        """Ask one request alone, with a reading of the metrics before and after it where the subject has some."""
+        if self._metrics is None:
+            return self._ask(request, self._lane, alone=True)
+        no_reading = self._metrics.open()
+        answer = self._ask(request, self._lane, alone=True)
+        if answer.reply is None or answer.failure or no_reading:
+            self._metrics.forget()
+            return msgspec.structs.replace(answer, failure=answer.failure or no_reading)
+        counts, failure = self._metrics.close(answer.reply)
+        return msgspec.structs.replace(answer, usage_counts=counts, failure=failure)
 
     def _dump_of(self, answer: Answer) -> tuple[Dump | None, str]:
         """Return the file of logits of an answer, or why it cannot be read; (None, "") where there is none."""

@@ -242,7 +242,7 @@ def test_a_client_that_leaves_its_stream_ends_its_request(arms: dict[str, Engine
         (["-m", "{files}/tiny", "--spec-draft", "{files}/none"], "{files}/none"),
         (["-m", "{files}/tiny", "--spec-draft", "{files}/pack", "--spec-draft-k", "6"], "--spec-draft-k=6"),
         (["-m", "{files}/tiny", "-p", "{port}"], "-p {port}"),
-        (["-m", "{files}/tiny", "--prefix-cache"], "--prefix-cache"),
+        (["-m", "{files}/tiny", "--dump-logits", "{files}/tiny/config.json"], "--dump-logits={files}/tiny/config.json"),
     ],
     ids=lambda value: value.replace("{files}/", "") if isinstance(value, str) else "",
 )

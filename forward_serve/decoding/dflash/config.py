@@ -23,6 +23,8 @@ from forward_serve.decoding.dflash.keys import (
 )
 from forward_serve.errors import Refusal
 
+MAX_LAYERS = 1024
+
 
 class TargetConfig(Protocol):
     """What a pack must agree with."""
@@ -189,6 +191,8 @@ def _softcap(specific: Fields) -> float | None:
 
 def _layer_types(fields: Fields) -> list[str]:
     num_layers = fields.integer("num_hidden_layers", 1)
+    if num_layers > MAX_LAYERS:
+        raise fields.refusal("num_hidden_layers", f"is above {MAX_LAYERS}, more than any drafter has", "correct the pack")
     if fields.is_absent("layer_types"):
         return ["full_attention"] * num_layers
     types = fields.get("layer_types")

@@ -85,17 +85,18 @@ def cut_of(text: str, stops: tuple[str, ...]) -> tuple[str, str] | None:
 
 def run(deliver: Deliver, ids: list[int]) -> tuple[list[str], list[int]]:
     """Deliver ids until the reply is over, and return what a stream shows, piece by piece."""
-    pieces, shown_ids = [], []
+    pieces: list[str] = []
+    shown_ids: list[int] = []
     for token in ids:
         goes_on = deliver(token)
-        text, new_ids = deliver.take()
-        pieces.append(text)
-        shown_ids += new_ids
+        part = deliver.take()
+        pieces.append(part.text)
+        shown_ids += part.ids
         if not goes_on:
             break
     deliver.finish()
-    text, new_ids = deliver.take()
-    return [*pieces, text], shown_ids + new_ids
+    part = deliver.take()
+    return [*pieces, part.text], [*shown_ids, *part.ids]
 
 
 ids_of_replies = st.lists(st.integers(0, len(TOKENS) - 1), max_size=12)
@@ -126,7 +127,7 @@ def test_no_piece_shows_what_a_later_token_could_cut(ids: list[int], stops: tupl
     shown = ""
     for index, token in enumerate(ids):
         goes_on = deliver(token)
-        shown += deliver.take()[0]
+        shown += deliver.take().text
         whole = decoded(b"".join(TOKENS[i] for i in ids[: index + 1]), is_whole=False)
         if not goes_on:
             break

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from forward_serve.errors import RequestError
+from forward_serve.serving.deliver import Part
 from forward_serve.serving.dialect import Envelope, Said, models_body, refusal_body, usage_of
 from forward_serve.serving.request import Endpoint, Output
 from tests.forward_serve.serving.toy import request
 
 SPEC = {"path": "spec"}
-SAID = Said("ab", [1, 2], "stop", "c")
+SAID = Said(Part("ab", [1, 2]), "stop", "c")
 
 
 def envelope(endpoint: Endpoint = Endpoint.COMPLETION, **output: bool) -> Envelope:
@@ -56,15 +57,15 @@ def test_a_chat_stream_opens_with_the_role_and_goes_on_with_deltas() -> None:
     assert opening["object"] == "chat.completion.chunk"
     assert opening["prompt_token_ids"] == [120, 121]
     assert opening["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    assert chat.chunk(Said("a", [1]), is_first=True)["choices"][0]["delta"] == {"content": "a"}
-    assert chat.chunk(Said("", [], "length"), is_first=False)["choices"][0]["delta"] == {}
+    assert chat.chunk(Said(Part("a", [1])), is_first=True)["choices"][0]["delta"] == {"content": "a"}
+    assert chat.chunk(Said(Part("", []), "length"), is_first=False)["choices"][0]["delta"] == {}
 
 
 def test_a_completion_streams_first_chunk_carries_the_prompt_ids() -> None:
     completion = envelope(return_token_ids=True)
     assert completion.opening() is None
-    assert completion.chunk(Said("a", [1]), is_first=True)["choices"][0]["prompt_token_ids"] == [120, 121]
-    assert "prompt_token_ids" not in completion.chunk(Said("a", [1]), is_first=False)["choices"][0]
+    assert completion.chunk(Said(Part("a", [1])), is_first=True)["choices"][0]["prompt_token_ids"] == [120, 121]
+    assert "prompt_token_ids" not in completion.chunk(Said(Part("a", [1])), is_first=False)["choices"][0]
 
 
 def test_the_usage_chunk_has_no_choice() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from forward_serve.serving.eligibility import PlainReason, plain_reason
-from forward_serve.serving.request import Grammar, Penalties, Request, SamplingParams
+from forward_serve.serving.request import Grammar, GrammarKind, Penalties, Request, SamplingParams
 from tests.forward_serve.serving.toy import request
 
 # In the order in which they are named.
 CAUSES: dict[PlainReason, dict[str, Any]] = {
     PlainReason.SAMPLED: {"sampling": SamplingParams(temperature=0.5, top_k=1)},
-    PlainReason.GRAMMAR: {"grammar": Grammar("response_format", {"type": "json_object"})},
+    PlainReason.GRAMMAR: {"grammar": Grammar(GrammarKind.REGEX, "a", "structured_outputs.regex")},
     PlainReason.LOGPROBS: {"num_logprobs": 0},
     PlainReason.DUMP_LOGITS: {},
     PlainReason.PENALTIES: {"penalties": Penalties(presence=0.1)},
@@ -55,3 +55,9 @@ def test_each_penalty_counts(penalties: Penalties) -> None:
 
 def test_an_absent_temperature_is_sampled() -> None:
     assert plain_reason(request(sampling=SamplingParams()), dumps_logits=False) is PlainReason.SAMPLED
+
+
+@pytest.mark.parametrize("cause", [cause for cause in PlainReason if cause is not PlainReason.DUMP_LOGITS])
+def test_a_request_with_a_cause_wants_more_than_the_argmax(cause: PlainReason) -> None:
+    assert request().wants_argmax_alone
+    assert not replace(request(), **CAUSES[cause]).wants_argmax_alone

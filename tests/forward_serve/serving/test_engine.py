@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from forward_serve.serving.deliver import FinishReason
+from forward_serve.serving.deliver import FinishReason, Part
 from forward_serve.serving.engine import Outcome
 from forward_serve.serving.fault import PassFault
 from forward_serve.serving.outlet import ClientLeftError, ServerEndingError
@@ -138,8 +137,8 @@ def test_a_client_that_leaves_during_a_pass_gets_no_further_token() -> None:
 @pytest.mark.parametrize("drafts", [False, True])
 def test_a_client_that_does_not_take_a_token_gets_no_further_one(drafts: bool) -> None:
     class Deaf(Listener):
-        def hear(self, text: str, ids: Sequence[int]) -> None:
-            super().hear(text, ids)
+        def hear(self, part: Part) -> None:
+            super().hear(part)
             if len(self.ids) == 6:
                 raise BrokenPipeError
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from forward_serve.errors import RequestError
+from forward_serve.serving.body import read_object
 from forward_serve.serving.fields import parse_request
-from forward_serve.serving.request import Endpoint, Grammar, Output, Penalties, Request, SamplingParams
-from forward_serve.serving.unserved import refuse_unserved
+from forward_serve.serving.request import Endpoint, Grammar, GrammarKind, Output, Penalties, Request, SamplingParams
 from tests.forward_serve.serving.toy import CONTEXT, VOCAB, facts
 
+REGEX = "structured_outputs.regex"
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -58,6 +59,12 @@ def test_every_field_that_is_served_arrives() -> None:
         stream_options={"include_usage": True},
         return_token_ids=True,
         return_spec=True,
+        structured_outputs={"regex": "a+"},
+        logprobs=3,
+        presence_penalty=1,
+        frequency_penalty=-0.5,
+        repetition_penalty=1.25,
+        logit_bias={"97": -100, "5": 0.5},
     )
     assert request == Request(
         Endpoint.COMPLETION,
@@ -67,6 +74,10 @@ def test_every_field_that_is_served_arrives() -> None:
         ("a", "bc"),
         True,
         Output(True, True, True, True),
+        Grammar(GrammarKind.REGEX, "a+", "structured_outputs.regex"),
+        3,
+        Penalties(1.0, -0.5, 1.25),
+        ((97, -100.0), (5, 0.5)),
     )
 
 
@@ -84,11 +95,21 @@ def test_every_field_that_is_served_arrives() -> None:
 )
 def test_neutral_values_count_as_not_set(fields: dict[str, Any]) -> None:
     assert completion(**fields) == completion()
-    refuse_unserved(completion(**fields))
 
 
 def test_one_stop_may_stand_without_a_list() -> None:
     assert completion(stop="ab").stops == ("ab",)
+
+
+def named_schema(**fields: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": fields}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"properties": {"a": schema}}
+    return schema
 
 
 REFUSED: list[tuple[str, Any]] = [
@@ -158,20 +179,78 @@ REFUSED: list[tuple[str, Any]] = [
     ("logprobs", 21),
     ("logprobs", "1"),
     ("top_logprobs", 1),
+    ("logprobs", 1.0),
+    ("logprobs", []),
     ("presence_penalty", 2.1),
+    ("presence_penalty", True),
     ("frequency_penalty", "0"),
+    ("frequency_penalty", -2.1),
     ("repetition_penalty", 0),
+    ("repetition_penalty", -1),
+    ("repetition_penalty", "1"),
+    ("repetition_penalty", 10**400),
     ("logit_bias", []),
+    ("logit_bias", "5"),
     ("logit_bias", {str(VOCAB): 1}),
     ("logit_bias", {"-1": 1}),
     ("logit_bias", {"x": 1}),
     ("logit_bias", {"1": "2"}),
     ("logit_bias", {"1": 101}),
+    ("logit_bias", {"1": -101}),
+    ("logit_bias", {"1": None}),
+    ("logit_bias", {"1": True}),
+    ("logit_bias", {"01": 1}),  # 1 by another spelling, which could be given beside it
+    ("logit_bias", {"\u0661": 1}),
+    ("logit_bias", {"": 1}),
+    ("logit_bias", {"9" * 5000: 1}),
     ("response_format", "json"),
     ("response_format", {}),
     ("response_format", {"type": "xml"}),
+    ("response_format", {"type": 1}),
     ("response_format", {"type": "text", "json_schema": {}}),
+    ("response_format", {"type": "json_object", "json_schema": {}}),
+    ("response_format", {"type": "json_schema"}),
+    ("response_format", {"type": "json_schema", "json_schema": None}),
+    ("response_format", {"type": "json_schema", "json_schema": "{}"}),
+    ("response_format", {"type": "json_schema", "schema": {}}),
+    ("response_format", named_schema()),
+    ("response_format", named_schema(schema=[])),
+    ("response_format", named_schema(schema={}, name=1)),
+    ("response_format", named_schema(schema={}, description=1)),
+    ("response_format", named_schema(schema={}, strict="yes")),
+    ("response_format", named_schema(schema={}, frob=1)),
+    ("response_format", named_schema(schema={"type": "frob"})),
+    ("response_format", named_schema(schema={"enum": []})),
     ("structured_outputs", "a+"),
+    ("structured_outputs", {}),
+    ("structured_outputs", {"regex": None}),
+    ("structured_outputs", {"regex": "a", "json": {}}),
+    ("structured_outputs", {"choice": ["a"]}),
+    ("structured_outputs", {"grammar": "start: /a/"}),
+    ("structured_outputs", {"regex": "a", "disable_any_whitespace": True}),
+    ("structured_outputs", {"regex": 1}),
+    ("structured_outputs", {"regex": "\ud800"}),
+    ("structured_outputs", {"regex": "("}),
+    ("structured_outputs", {"regex": "(" * 500 + ")" * 500}),
+    ("structured_outputs", {"regex": "a\\"}),
+    ("structured_outputs", {"regex": "(a)\\1"}),
+    ("structured_outputs", {"regex": "a(?=b)"}),
+    ("structured_outputs", {"regex": r"[^\s\S]"}),  # no text at all
+    ("structured_outputs", {"regex": "\u00e9"}),  # no tokens for its bytes
+    ("structured_outputs", {"json": 1}),
+    ("structured_outputs", {"json": True}),
+    ("structured_outputs", {"json": "{"}),
+    ("structured_outputs", {"json": "[]"}),
+    ("structured_outputs", {"json": '{"type": "object", "type": "array"}'}),
+    ("structured_outputs", {"json": {"type": "integer", "minimum": 2, "maximum": 1}}),
+    ("structured_outputs", {"json": {"type": "array", "uniqueItems": True}}),  # a rule that would not be held
+    ("structured_outputs", {"json": {"type": "string", "format": "frob"}}),
+    ("structured_outputs", {"json": {"$ref": "http://127.0.0.1/schema.json"}}),
+    ("structured_outputs", {"json": {"$ref": "#/$defs/none"}}),
+    ("structured_outputs", {"json": {"x-guidance": {"lenient": True}}}),
+    ("structured_outputs", {"json": {"const": "\ud800"}}),
+    ("structured_outputs", {"json": nested(200)}),
+    ("structured_outputs", {"json": {"const": 10**400}}),
 ]
 
 
@@ -205,6 +284,11 @@ def test_a_bad_completion_field_is_refused_by_name(field: str, value: Any) -> No
         ("logprobs", 1, "true or false"),
         ("top_logprobs", 2, "without logprobs"),
         ("top_logprobs", 21, "from 0 to 20"),
+        ("top_logprobs", -1, "from 0 to 20"),
+        ("top_logprobs", True, "from 0 to 20"),
+        ("logprobs", "true", "true or false"),
+        ("response_format", {"type": "json_schema"}, r"response_format\.json_schema: missing"),
+        ("presence_penalty", 3, "at most 2"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -238,28 +322,65 @@ def test_text_parts_of_a_message_are_joined_by_newlines() -> None:
     ("fields", "read"),
     [
         ({"logprobs": 0}, {"num_logprobs": 0}),
+        ({"logprobs": 20}, {"num_logprobs": 20}),
         ({"presence_penalty": 0.5}, {"penalties": Penalties(presence=0.5)}),
         ({"frequency_penalty": -2}, {"penalties": Penalties(frequency=-2.0)}),
         ({"repetition_penalty": 1.5}, {"penalties": Penalties(repetition=1.5)}),
         ({"logit_bias": {"7": 0}}, {"logit_bias": ((7, 0.0),)}),
-        (
-            {"response_format": {"type": "json_object"}},
-            {"grammar": Grammar("response_format", {"type": "json_object"})},
-        ),
-        ({"structured_outputs": {"regex": "a+"}}, {"grammar": Grammar("structured_outputs", {"regex": "a+"})}),
     ],
     ids=str,
 )
-def test_a_field_that_is_not_served_is_understood_and_refused_by_name(fields: dict[str, Any], read: dict[str, Any]) -> None:
+def test_each_of_the_fields_that_change_or_show_logits_arrives(fields: dict[str, Any], read: dict[str, Any]) -> None:
     request = completion(**fields)
     assert {name: getattr(request, name) for name in read} == read
-    with pytest.raises(RequestError, match="not supported yet by this server; leave it out") as caught:
-        refuse_unserved(request)
-    assert [caught.value.param] == list(fields)
 
 
-def test_a_chat_that_asks_for_logprobs_is_refused_by_name() -> None:
+ANY_OBJECT = Grammar(GrammarKind.JSON_SCHEMA, '{"type": "object"}', "response_format")
+SCHEMA = {"type": "array", "items": {"enum": [1]}}
+SCHEMA_TEXT = '{"type": "array", "items": {"enum": [1]}}'
+LABELS = {"name": "n", "description": "d", "strict": False}
+
+
+@pytest.mark.parametrize(
+    ("fields", "grammar"),
+    [
+        ({"response_format": {"type": "json_object"}}, ANY_OBJECT),
+        (
+            {"response_format": named_schema(schema=SCHEMA, **LABELS)},
+            Grammar(GrammarKind.JSON_SCHEMA, SCHEMA_TEXT, "response_format.json_schema.schema"),
+        ),
+        ({"structured_outputs": {"json": SCHEMA}}, Grammar(GrammarKind.JSON_SCHEMA, SCHEMA_TEXT, "structured_outputs.json")),
+        ({"structured_outputs": {"json": SCHEMA_TEXT}}, Grammar(GrammarKind.JSON_SCHEMA, SCHEMA_TEXT, "structured_outputs.json")),
+        ({"structured_outputs": {"regex": "", "json": None}}, Grammar(GrammarKind.REGEX, "", "structured_outputs.regex")),
+        ({"response_format": {"type": "json_object"}, "structured_outputs": None}, ANY_OBJECT),
+        ({"response_format": {"type": "text"}, "structured_outputs": {"regex": "a"}}, Grammar(GrammarKind.REGEX, "a", REGEX)),
+    ],
+    ids=str,
+)
+def test_a_grammar_arrives_by_its_source_whatever_it_is_called(fields: dict[str, Any], grammar: Grammar) -> None:
+    assert completion(**fields).grammar == chat(**fields).grammar == grammar
+
+
+def test_an_expression_for_the_empty_reply_is_refused_where_end_tokens_are_ignored() -> None:
+    with pytest.raises(RequestError, match=r"structured_outputs\.regex: .*no token of this model goes on with it"):
+        completion(structured_outputs={"regex": ""}, ignore_eos=True)
+
+
+def test_a_field_that_is_wrong_is_named_before_a_grammar_is_compiled() -> None:
+    with pytest.raises(RequestError, match="frob: unknown field"):
+        completion(structured_outputs={"regex": "("}, frob=1)
+
+
+def test_a_schema_as_deep_as_a_body_can_be_is_refused_or_read_and_never_breaks_the_server() -> None:
+    for depth in range(300, 1100, 7):
+        raw = '{"prompt": "a", "structured_outputs": {"json": ' + '{"a":' * depth + "1" + "}" * (depth + 2)
+        try:
+            parse_request(read_object(raw.encode()), Endpoint.COMPLETION, facts())
+        except RequestError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_chat_asks_for_logprobs_by_a_flag_and_for_alternatives_by_a_number() -> None:
     assert chat(logprobs=True).num_logprobs == 0
     assert chat(logprobs=True, top_logprobs=3).num_logprobs == 3
-    with pytest.raises(RequestError, match="logprobs: not supported yet"):
-        refuse_unserved(chat(logprobs=True))
+    assert chat(logprobs=False, top_logprobs=0).num_logprobs is None

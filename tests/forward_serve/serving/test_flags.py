@@ -26,6 +26,12 @@ def test_every_flag_that_is_served_arrives() -> None:
     assert got == Flags(Path("dir"), 0, "0.0.0.0", "tiny", 0, Path("pack"), 3, 2.5, 5, 9)  # noqa: S104
 
 
+def test_a_cache_and_a_dump_arrive_and_are_off_by_themselves() -> None:
+    assert (flags().prefix_cache, flags().dump_logits) == (False, None)
+    got = flags("--prefix-cache", "--dump-logits", "out", "--spec-lookup", "4")
+    assert (got.prefix_cache, got.dump_logits, got.lookup_k) == (True, Path("out"), 4)
+
+
 def test_a_device_arrives_with_its_backend_alone() -> None:
     assert flags("--backend", "npu", "--device", "/dev/accel/accel0").device == Path("/dev/accel/accel0")
     assert flags("--backend", "host").device is None
@@ -70,8 +76,10 @@ def test_lookup_0_is_no_drafter_and_may_stand_beside_a_pack() -> None:
         (["--backend", "npu", "--device", ""], "argument --device: ''"),
         (["--device", "/dev/null"], "--device=/dev/null: the host backend opens no device"),
         (["--backend", "host", "--device", "/dev/null"], "--device=/dev/null: the host backend opens no device"),
-        (["--prefix-cache"], "--prefix-cache: not supported yet"),
-        (["--dump-logits", "out"], "--dump-logits: not supported yet"),
+        (["--prefix-cache", "--prefix-cache"], "argument --prefix-cache: given twice"),
+        (["--prefix-cache=yes"], "argument --prefix-cache: ignored explicit argument 'yes'"),
+        (["--dump-logits"], "argument --dump-logits: expected one argument"),
+        (["--dump-logits", ""], "argument --dump-logits: ''"),
         (["--fail-pass", "0"], "argument --fail-pass: '0'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

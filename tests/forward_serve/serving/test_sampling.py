@@ -77,7 +77,7 @@ def test_shares_are_those_of_the_softmax_at_the_temperature() -> None:
     np.testing.assert_allclose(shares, weights / weights.sum(), atol=0.02)
 
 
-@pytest.mark.parametrize("temperature", [1e-300, 1e-9, 1e300])
+@pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-9, 1e300])
 def test_no_temperature_is_too_small_or_large(temperature: float) -> None:
     assert set(drawn(SamplingParams(temperature=temperature, seed=1))) <= set(range(BOUND))
 
@@ -99,3 +99,9 @@ def test_what_is_drawn_is_among_the_top_k_best(logits: list[float], top_k: int, 
     row = np.array(logits, np.float32)
     best = sorted(range(BOUND), key=lambda token: (-row[token], token))[: top_k or BOUND]
     assert set(drawn(SamplingParams(1.0, top_k, top_p, seed), 5, row)) <= set(best)
+
+
+def test_an_id_that_a_grammar_has_masked_is_never_drawn() -> None:
+    logits = np.array([0.0, -np.inf, 1.0, -np.inf, -np.inf], np.float32)
+    for params in (SamplingParams(temperature=9.0, seed=1), SamplingParams(9.0, 4, 0.999, 1), SamplingParams(5e-324, seed=1)):
+        assert set(drawn(params, 200, logits)) <= {0, 2}

@@ -35,6 +35,11 @@ def loaded(tiny: Path, *arguments: str) -> Loaded:
         (["--spec-lookup", "15"], "backend=host drafter=lookup k=15 width=16 alias=tiny"),
         (["--spec-lookup", "40"], "backend=host drafter=lookup k=15 capped-from=40 width=16 alias=tiny"),
         (["--fail-pass", "7"], "backend=host drafter=none k=0 width=16 alias=tiny fail-pass=7"),
+        (["--prefix-cache"], "backend=host drafter=none k=0 width=16 alias=tiny prefix-cache=on"),
+        (
+            ["--spec-lookup", "4", "--prefix-cache", "--fail-pass", "7"],
+            "backend=host drafter=lookup k=4 width=16 alias=tiny prefix-cache=on fail-pass=7",
+        ),
     ],
     ids=" ".join,
 )
@@ -127,8 +132,29 @@ def test_the_warm_up_leaves_no_position_and_no_taps_and_comes_before_the_fault(t
     pack = write_pack(tmp_path / "pack", seed=10)
     base = loaded(tiny, "--spec-draft", str(pack), "--fail-pass", "1").served.base
     assert base.num_positions == 0
-    assert len(base.tap_sink) == 0  # type: ignore[attr-defined]
+    assert base.tap_sink is not None
+    assert len(base.tap_sink) == 0
     assert isinstance(base.pass_hook, PassFault)  # type: ignore[attr-defined]
+
+
+def test_a_cached_draft_server_says_that_it_drafts_once_per_chat(tiny: Path, tmp_path: Path) -> None:
+    pack = write_pack(tmp_path / "pack", seed=10)
+    got = loaded(tiny, "--spec-draft", str(pack), "--prefix-cache")
+    assert got.ready_facts == "backend=host drafter=dflash k=5 width=16 alias=tiny prefix-cache=on drafts=once-per-chat"
+
+
+def test_a_dump_directory_is_created_and_said(tiny: Path, tmp_path: Path) -> None:
+    got = loaded(tiny, "--dump-logits", str(tmp_path / "out"))
+    assert got.ready_facts.endswith(" alias=tiny dump-logits=on")
+    assert got.served.dump_directory == tmp_path / "out"
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_dump_directory_that_cannot_be_is_refused_by_its_flag(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "none" / "out"):
+        with pytest.raises(Refusal, match=f"--dump-logits={path}: .*; give a directory"):
+            loaded(tiny, "--dump-logits", str(path))
 
 
 def test_facts_are_the_containers(tiny: Path) -> None:

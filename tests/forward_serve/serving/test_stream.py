@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from forward_serve.serving.deliver import Part
 from forward_serve.serving.dialect import Envelope, Said
 from forward_serve.serving.request import Endpoint, Output
 from forward_serve.serving.stream import EventStream
@@ -33,9 +34,9 @@ def test_head_and_first_event_are_one_write_and_every_event_is_one() -> None:
     sent = Sent()
     events = stream(sent)
     assert not events.has_begun
-    events.hear("a", [1])
-    events.hear("b", [2])
-    events.close(Said("c", [3], "stop"), {"total_tokens": 5})
+    events.hear(Part("a", [1]))
+    events.hear(Part("b", [2]))
+    events.close(Said(Part("c", [3]), "stop"), {"total_tokens": 5})
     assert [write.count(b"data: ") for write in sent] == [1, 1, 3]
     assert sent[0].startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"\r\nTransfer-Encoding: chunked\r\n" in sent[0]
@@ -45,8 +46,8 @@ def test_head_and_first_event_are_one_write_and_every_event_is_one() -> None:
 def test_texts_join_and_the_closing_order_is_finish_usage_done() -> None:
     sent = Sent()
     events = stream(sent)
-    events.hear("a", [1])
-    events.close(Said("b", [2], "stop", "x"), {"total_tokens": 5})
+    events.hear(Part("a", [1]))
+    events.close(Said(Part("b", [2]), "stop", "x"), {"total_tokens": 5})
     first, last, usage, done = sent.events()
     assert [first["choices"][0]["text"], last["choices"][0]["text"]] == ["a", "b"]
     assert (last["choices"][0]["finish_reason"], last["choices"][0]["stop_reason"]) == ("stop", "x")
@@ -55,22 +56,22 @@ def test_texts_join_and_the_closing_order_is_finish_usage_done() -> None:
 
 def test_without_usage_there_is_no_usage_chunk() -> None:
     sent = Sent()
-    stream(sent).close(Said("b", [2], "length"), None)
+    stream(sent).close(Said(Part("b", [2]), "length"), None)
     assert len(sent.events()) == 2
 
 
 @pytest.mark.parametrize(("shows_ids", "num_events"), [(False, 0), (True, 1)])
 def test_a_token_whose_text_is_held_back_shows_only_where_ids_are_asked_for(shows_ids: bool, num_events: int) -> None:
     sent = Sent()
-    stream(sent, return_token_ids=shows_ids).hear("", [1])
+    stream(sent, return_token_ids=shows_ids).hear(Part("", [1]))
     assert len(sent) == num_events
 
 
 def test_a_chat_opens_once_in_the_same_write_as_its_first_text() -> None:
     sent = Sent()
     events = stream(sent, Endpoint.CHAT)
-    events.hear("a", [1])
-    events.hear("b", [2])
+    events.hear(Part("a", [1]))
+    events.hear(Part("b", [2]))
     deltas = [event["choices"][0]["delta"] for event in sent.events()]
     assert deltas == [{"role": "assistant", "content": ""}, {"content": "a"}, {"content": "b"}]
     assert len(sent) == 2
@@ -79,7 +80,7 @@ def test_a_chat_opens_once_in_the_same_write_as_its_first_text() -> None:
 def test_a_stream_that_fails_ends_with_an_error_and_without_done() -> None:
     sent = Sent()
     events = stream(sent)
-    events.hear("a", [1])
+    events.hear(Part("a", [1]))
     events.break_off("pass 3 failed")
     assert sent.events()[-1]["error"]["message"] == "pass 3 failed"
     assert b"[DONE]" not in b"".join(sent)
@@ -89,6 +90,6 @@ def test_a_stream_that_fails_ends_with_an_error_and_without_done() -> None:
 def test_without_chunks_the_head_announces_that_the_connection_closes() -> None:
     sent = Sent()
     events = stream(sent, is_chunked=False)
-    events.hear("a", [1])
+    events.hear(Part("a", [1]))
     assert b"\r\nConnection: close\r\n" in sent[0]
     assert b"\r\n\r\ndata: {" in sent[0]

@@ -13,13 +13,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from harness.checks import cuts, order, refusals, replies
+from harness.checks import cuts, grammar, logprobs, neighbours, order, prefix, refusals, replies
 from harness.checks.check import Check
 from harness.checks.evidence import Evidence
 from harness.checks.judge import apply
 from harness.oracle.spelling import byte_of
 from harness.plans import cuts as cuts_plan
+from harness.plans import grammar as grammar_plan
+from harness.plans import logprobs as logprobs_plan
+from harness.plans import neighbours as neighbours_plan
 from harness.plans import order as order_plan
+from harness.plans import prefix as prefix_plan
 from harness.plans import refusals as refusals_plan
 from harness.plans import replies as replies_plan
 from harness.plans.build import build_plan
@@ -27,11 +31,14 @@ from harness.plans.streams import continued
 from harness.records.finding import CheckResult, Finding, Verdict
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Chunk, Counts, Recording, Reply, Run, Trace
-from tests.harness.checks.ideal import DECLARED, Fault, Script, answer, fixture
-from tests.harness.checks.script import with_expectations
+from tests.harness.checks.ideal import DECLARED, Fault, fixture
+from tests.harness.checks.script import Script, with_expectations
+from tests.harness.checks.serving import Server
 
-SLICES = {**replies_plan.SLICES, **cuts_plan.SLICES, **order_plan.SLICES, **refusals_plan.SLICES}
-CHECKS: tuple[Check, ...] = (*replies.CHECKS, *cuts.CHECKS, *order.CHECKS, *refusals.CHECKS)
+PLANS = (replies_plan, cuts_plan, order_plan, refusals_plan, prefix_plan, grammar_plan, logprobs_plan, neighbours_plan)
+SLICES = {check: slice_of for plan in PLANS for check, slice_of in plan.SLICES.items()}
+FAMILIES = (replies, cuts, order, refusals, prefix, grammar, logprobs, neighbours)
+CHECKS: tuple[Check, ...] = tuple(check for family in FAMILIES for check in family.CHECKS)
 HOT = 10.0  # temperatures from here on give arbitrary bytes
 REFUSED_ARMS = dict.fromkeys(("two-drafters", "device-on-host", "npu-missing-device", "npu-without-device"), ArmFacts())
 REFUSALS = {
@@ -98,18 +105,14 @@ def _recorded(start: Start, faults: frozenset[Fault]) -> Recording:
     if start.expect == "refused":
         line = f"forward-serve: {REFUSALS[start.id.removeprefix('refused/')]}"
         return Recording("ideal", start, (), trace, (line,), 2)
-    answers = tuple(_answer(start, request, number, faults) for number, request in enumerate(start.requests, 1))
+    server = Server(start, Continued(fixture().streams), faults)
+    answers = tuple(_answer(server, request, number) for number, request in enumerate(start.requests, 1))
     return Recording("ideal", start, answers, trace, ("[ready] port=1",), None, ready_line="[ready] port=1")
 
 
-def _answer(start: Start, request: Request, number: int, faults: frozenset[Fault]) -> Answer:
-    if request.expect != 200:
-        message = f"{request.refusal or 'body'}: is not what it should be; correct it"
-        error = {"message": message, "type": "invalid_request_error", "param": request.refusal or None}
-        return Answer(request.id, request.expect, body={"error": error})
-    if (request.body or {}).get("temperature", 1.0) >= HOT:
-        return _hot_answer(request, number)
-    return answer(Continued(fixture().streams), start, request, number, faults)
+def _answer(server: Server, request: Request, number: int) -> Answer:
+    is_hot = request.expect == 200 and (request.body or {}).get("temperature", 1.0) >= HOT
+    return _hot_answer(request, number) if is_hot else server.answer(request, number)
 
 
 def _hot_answer(request: Request, number: int) -> Answer:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from harness.checks.counts import traced_last
+from harness.records.expectation import Block
 from harness.records.finding import Verdict
 from harness.records.fixture import Stream
 from harness.records.plan import Tier
@@ -114,18 +115,94 @@ def test_the_oracle_reads_the_plain_reply_and_not_the_reply_that_is_judged(check
 
 
 @pytest.mark.parametrize("check_id", EXACT)
-def test_an_exact_check_is_blind_where_no_request_makes_a_round(check_id: str) -> None:
+def test_an_exact_check_is_blind_where_no_request_makes_a_round_of_a_drafter(check_id: str) -> None:
     assert blind(findings(check_id, only(check_id, "miss-1/24", "main-1/1"))) == [
-        "no request of the plan must make a round: nothing was counted"
+        "no request of the plan must make a round of dflash: nothing was counted",
+        "no request of the plan must make a round of lookup: nothing was counted",
     ]
 
 
 @pytest.mark.parametrize("check_id", EXACT)
-def test_a_draft_arm_is_not_held_against_counts_that_no_oracle_knows(check_id: str) -> None:
-    run = run_of("drafts-made", Fault.CAPPED_LOW, tier=Tier.GATE, arms=["draft"])
-    got = result(check_id, run)
-    assert [one for one in got.findings if one.request] == []
-    assert got.examined["draft"] == 1  # the sampled one, whose plain path needs no oracle
+def test_an_exact_check_is_blind_where_no_arm_that_drafts_is_asked(check_id: str) -> None:
+    run = only(check_id, "miss-1/24")
+    plan = msgspec.structs.replace(run.plan, starts=(run.plan.start("plain"),))
+    assert blind(findings(check_id, msgspec.structs.replace(run, plan=plan))) == [
+        "no request of the plan must make a round: nothing was counted"
+    ]
+
+
+# packs, whose drafts come with the run
+
+
+@pytest.mark.parametrize("check_id", EXACT)
+@pytest.mark.parametrize("fault", [Fault.NOTHING_DRAFTED, Fault.FIRST_UNSEEN, Fault.CAPPED_LOW], ids=lambda fault: fault.name)
+def test_a_fault_of_a_pack_arm_shows_in_counts_and_in_drafts(check_id: str, fault: Fault) -> None:
+    got = findings(check_id, run_of(check_id, fault, arms=["draft"]))
+    assert {start for start, _ in places(got)} == {"draft"}
+    assert {one.verdict for one in got} == {Verdict.WRONG_PATH}
+
+
+@pytest.mark.parametrize("fault", [Fault.CONSUME_LAST, Fault.CONSTANT_DRAFTED, Fault.DRAFTED_IS_WIDTH], ids=lambda one: one.name)
+def test_a_made_up_count_of_a_pack_arm_differs_from_the_oracles(fault: Fault) -> None:
+    assert {start for start, _ in places(findings("exact-counts", run_of("exact-counts", fault, arms=["draft"])))} == {"draft"}
+
+
+def drafted_otherwise(run: Run, start_id: str, *, slot: int) -> Run:
+    """Return the run with another draft in one slot of a round of main-1/24 that accepts no more than one draft."""
+    rounds = answer_of(run, start_id, "main-1/24").rounds
+    assert rounds is not None
+    at = next(index for index, one in enumerate(rounds) if one.num_accepted <= 1 and len(one.drafted_ids) > slot)
+    ids = list(rounds[at].drafted_ids)
+    ids[slot] = (ids[slot] + 31) % 90
+    changed = (*rounds[:at], Round(tuple(ids), rounds[at].num_accepted), *rounds[at + 1 :])
+    return altered(run, start_id, "main-1/24", rounds=changed)
+
+
+def test_another_draft_behind_the_rejected_one_is_a_finding_on_the_host() -> None:
+    got = findings("exact-drafts", drafted_otherwise(run_of("exact-drafts", tier=Tier.GATE), "draft", slot=5))
+    assert places(got) == [("draft", "main-1/24")]
+
+
+@pytest.mark.parametrize(("slot", "found"), [(0, [("npu/draft", "main-1/24")]), (5, [])])
+def test_on_a_device_only_the_slots_that_set_the_path_are_compared(slot: int, found: list[tuple[str, str]]) -> None:
+    got = findings("exact-drafts", drafted_otherwise(run_of("exact-drafts", tier=Tier.GATE), "npu/draft", slot=slot))
+    assert places(got) == found
+
+
+def with_margin(run: Run, margin: float, slot: int) -> Run:
+    """Return the run as if one slot of every block were decided by so much."""
+    assert run.expectations is not None
+    draftings = []
+    for drafting in run.expectations.draftings:
+        thin = {
+            place: Block(block.drafts, tuple(margin if at == slot else lead for at, lead in enumerate(block.margins)))
+            for place, block in drafting.blocks.items()
+        }
+        draftings.append(msgspec.structs.replace(drafting, blocks=thin))
+    return msgspec.structs.replace(run, expectations=msgspec.structs.replace(run.expectations, draftings=tuple(draftings)))
+
+
+@pytest.mark.parametrize("check_id", EXACT)
+def test_an_asked_reply_on_which_a_draft_is_too_near_is_blind_and_others_are_let_be(check_id: str) -> None:
+    got = findings(check_id, with_margin(run_of(check_id), 1e-6, slot=6))
+    assert {one.start for one in got} == {"draft"}
+    assert blind(got)[0] == "main-1/24: a draft leads by no more than 1.0e-06 of its score, 1.2e-04 is needed to be certain"
+    assert "main-1/1:" not in " ".join(blind(got))  # it asks for no draft
+    run = run_of("drafts-made", Fault.CAPPED_LOW, arms=["draft"])
+    assert places(findings(check_id, with_margin(run, 1e-6, slot=0))) == [("", "")]
+
+
+def test_a_device_needs_a_larger_lead_and_that_in_slots_which_set_the_path() -> None:
+    clean = run_of("exact-counts", tier=Tier.GATE)
+    assert {one.start for one in findings("exact-counts", with_margin(clean, 0.1, slot=0))} == {"npu/draft"}
+    assert "npu/draft" not in {one.start for one in findings("exact-counts", with_margin(clean, 1e-6, slot=6)) if one.request}
+
+
+@pytest.mark.parametrize("check_id", EXACT)
+def test_a_run_that_came_without_expectations_is_blind_for_packs(check_id: str) -> None:
+    got = findings(check_id, msgspec.structs.replace(run_of(check_id), expectations=None))
+    assert {one.start for one in got} == {"draft"}
+    assert blind(got)[0] == "main-1/24: no expectations came with the run"
 
 
 # exact-drafts
@@ -189,6 +266,19 @@ def test_a_pack_round_that_only_ran_the_token_that_spent_the_budget_breaks_the_s
     run = altered(clean, "draft", "main-1/1", counts={"rounds": 1, "drafted": 1}, rounds=(Round((5,), 0),))
     got = [one.message for one in findings("accounting", run)]
     assert "tokens is not rounds + plain + accepted + last (rounds=1 plain=0 accepted=0 last=1)" in got
+
+
+def test_a_pack_arm_cannot_hide_an_accepted_draft_as_a_token_that_was_not_run() -> None:
+    clean = run_of("accounting")
+    one = answer_of(clean, "draft", "hit-1/24")
+    assert one.rounds is not None
+    assert one.counts is not None
+    *before, last = one.rounds
+    fewer = {"accepted": one.counts.accepted - 1}
+    rounds = (*before, Round(last.drafted_ids, last.num_accepted - 1))
+    run = altered(clean, "draft", "hit-1/24", counts=fewer, usage_counts=fewer, rounds=rounds)
+    assert places(findings("accounting", run)) == [("draft", "hit-1/24")]
+    assert findings("accounting", msgspec.structs.replace(run, expectations=None)) == ()  # its own rounds would excuse it
 
 
 def test_a_log_line_that_differs_from_the_response_names_the_field() -> None:

@@ -14,24 +14,28 @@ from tests.harness.checks.replying import blind, changed, findings, places, repl
 ORDER, CANCEL = "request-order", "cancel-frees"
 AFTER_LONG = "hit-1/24/after-long"
 ALONE = "hit-1/24/alone"
+PROBE = "hit-1/24"
 LEAVING = "main-1/400/stream=True/stream_options=include_usage/leave=3"
 AFTER_LEAVING = "hit-1/24/after-leaving-3"
+GATE_STARTS = ["order/lookup", "order/draft", "cached/plain", "cached/lookup", "cached/draft"]
 GATE_KINDS = ["failed", "long", "short", "stopped", "sampled", "refused", "over-long", "cancelled"]
 
 
 @pytest.mark.parametrize("tier", Tier)
 @pytest.mark.parametrize("check_id", [ORDER, CANCEL])
 def test_a_right_engine_has_no_finding_on_any_tier(check_id: str, tier: Tier) -> None:
-    got = result(check_id, run_of(check_id, tier))
+    got, plan = result(check_id, run_of(check_id, tier)), run_of(check_id, tier).plan
     assert got.findings == ()
-    assert {start.id for start in run_of(check_id, tier).plan.starts} == set(got.examined)
+    references = {start.reference for start in plan.starts} if check_id == ORDER else set()
+    assert {start.id for start in plan.starts} - references == set(got.examined)
 
 
 def test_each_disturbance_of_the_gate_has_the_probe_behind_it() -> None:
     run = run_of(ORDER, Tier.GATE)
-    for start in run.plan.starts:
-        roles = [request.role for request in start.requests]
-        assert roles == ["alone", *(role for kind in GATE_KINDS for role in (kind, "probe"))]
+    asked = {start.id: [request.role for request in start.requests] for start in run.plan.starts}
+    assert asked.pop("plain") == [""]
+    roles = ["alone", *(role for kind in GATE_KINDS for role in (kind, "probe"))]
+    assert asked == {start: [*roles, *(["probe"] if start.startswith("cached") else [])] for start in GATE_STARTS}
 
 
 @pytest.mark.parametrize("kind", GATE_KINDS)
@@ -81,10 +85,7 @@ def test_a_disturbance_past_its_own_deadline_is_found(kind: str) -> None:
         return Answer(request.id, None, "deadline") if kind in request.roles else one
 
     found = findings(ORDER, changed(run_of(ORDER, Tier.GATE), silent))
-    assert [(one.start, one.message, one.got) for one in found] == [
-        ("order/lookup", "unanswered", "deadline"),
-        ("order/draft", "unanswered", "deadline"),
-    ]
+    assert [(one.start, one.message, one.got) for one in found] == [(start, "unanswered", "deadline") for start in GATE_STARTS]
 
 
 @pytest.mark.parametrize(("kind", "want", "status"), [("failed", 500, 200), ("refused", 400, 200), ("long", 200, 400)])
@@ -93,7 +94,8 @@ def test_a_disturbance_that_did_not_happen_is_blind(kind: str, want: int, status
         return msgspec.structs.replace(one, status=status) if kind in request.roles else one
 
     found = findings(ORDER, changed(run_of(ORDER, Tier.GATE), other))
-    assert [(one.verdict, one.want, one.got) for one in found] == [(Verdict.BLIND, want, status)] * 2
+    of_it = [(one.start, one.verdict, one.got) for one in found if one.want == want]
+    assert of_it == [(start, Verdict.BLIND, status) for start in GATE_STARTS]
 
 
 def test_a_client_that_did_not_leave_disturbs_nothing_and_is_blind() -> None:
@@ -118,6 +120,27 @@ def test_probes_without_the_same_probe_alone_prove_nothing() -> None:
     found = findings(ORDER, without(run_of(ORDER), lambda request: "alone" in request.roles))
     assert {one.verdict for one in found} == {Verdict.BLIND}
     assert {one.start for one in found} == {"order/lookup", "order/draft"}
+
+
+def test_a_probe_on_a_cached_draft_arm_goes_the_path_of_the_rules_and_not_that_of_the_probe_alone() -> None:
+    run, name = run_of(ORDER, Tier.GATE), f"{PROBE}/after-itself"
+    (cached,) = (recording for recording in run.recordings if recording.start.id == "cached/draft")
+    alone, after = cached.answer(ALONE), cached.answer(name)
+    assert alone is not None and alone.counts is not None and after is not None and after.counts is not None
+    assert (alone.counts.reason, alone.counts.cached, alone.counts.drafted > 0) == ("-", 0, True)
+    assert (after.counts.reason, after.counts.cached, after.counts.drafted) == ("no-taps", 15, 0)
+    changes = {"reason": "-", "drafted": alone.counts.drafted}
+    (one,) = findings(ORDER, altered(run, "cached/draft", name, counts=changes))
+    assert (one.start, one.request, one.message) == (
+        "cached/draft",
+        name,
+        "drafted, reason of the path that the rules give differ",
+    )
+
+
+def test_what_a_cached_arm_says_it_resumed_from_is_left_to_its_own_law() -> None:
+    run = altered(run_of(ORDER, Tier.GATE), "cached/lookup", f"{PROBE}/after-long", counts={"cached": 3})
+    assert findings(ORDER, run) == ()
 
 
 def test_a_start_that_fails_first_is_compared_with_the_same_arm_alone_elsewhere() -> None:

@@ -11,6 +11,7 @@ CONTROLS = ("control-repeat", "control-tracer", "control-counts", "control-canar
 LAWS = {
     "same-reply": Verdict.MISMATCH,
     "same-sampled-reply": Verdict.MISMATCH,
+    "oracle-reply": Verdict.MISMATCH,
     "budget-prefix": Verdict.MISMATCH,
     "stop-cut": Verdict.MISMATCH,
     "end-token": Verdict.MISMATCH,

@@ -31,6 +31,9 @@ def run(*recordings: Recording, starts: tuple[object, ...] = (PLAIN,)) -> Run:
     return Run(plan=plan, subject="toy", declared=Declared(arms={}), recordings=recordings)
 
 
+CLEAN = run(recording())
+
+
 @pytest.mark.parametrize(
     ("failure", "ready_line", "event"),
     [
@@ -42,16 +45,20 @@ def run(*recordings: Recording, starts: tuple[object, ...] = (PLAIN,)) -> Run:
     ],
 )
 def test_a_failed_start_is_an_event(failure: str, ready_line: str, event: Event) -> None:
-    assert events_of(run(recording(failure, ready_line))) == (event,)
+    assert events_of(run(recording(failure, ready_line)), CLEAN) == (event,)
 
 
 def test_a_start_that_answered_is_no_event_and_one_without_recording_never_started() -> None:
-    assert events_of(run(recording())) == ()
-    assert events_of(run(recording(), starts=(PLAIN, LOOKUP))) == (Event.NO_START,)
+    assert events_of(run(recording()), CLEAN) == ()
+    assert events_of(run(recording(), starts=(PLAIN, LOOKUP)), CLEAN) == (Event.NO_START,)
+
+
+def test_a_start_that_fails_in_the_clean_run_too_is_no_event_of_the_mutant() -> None:
+    assert events_of(run(recording("never ready", "")), run(recording("never ready", ""))) == ()
 
 
 def test_the_worst_event_is_told_first_and_once() -> None:
-    events = events_of(run(recording("died"), recording("cpu-budget"), recording("died again")))
+    events = events_of(run(recording("died"), recording("cpu-budget"), recording("died again")), CLEAN)
     assert events == (Event.TIMEOUT, Event.DIED)
 
 

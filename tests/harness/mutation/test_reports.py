@@ -136,6 +136,13 @@ def test_a_summary_of_a_selection_makes_no_claim_about_other_checks() -> None:
     assert "a selection: no claim about other checks" in summary(report(result(), whole=False), ExitCode.PROVEN)
 
 
+def test_a_long_red_baseline_is_cut_short_in_the_summary() -> None:
+    lines = summary(report(baseline=tuple(f"finding {number}" for number in range(20))), ExitCode.BASELINE_RED).splitlines()
+    told = [line for line in lines if line.startswith("baseline red: ")]
+    assert len(told) == 13
+    assert told[-1] == "baseline red: and 8 more; outcomes.json holds all of them"
+
+
 def test_gaps_of_the_matrix_are_counted_in_the_summary() -> None:
     assert "1 of 2 cells of the matrix were not asked" in summary(report(result(failed=("check-a",))), ExitCode.PROVEN)
 

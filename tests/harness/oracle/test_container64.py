@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.errors import FileFormatError
-from harness.oracle.container64 import read_container
+from harness.oracle.container64 import read_container, read_facts
 from tests.harness.oracle.golden import edit_config, unpacked
 
 
@@ -16,8 +16,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_the_golden_container_says_where_replies_end(directory: Path) -> None:
-    got = read_container(directory)
-    assert (got.end_tokens, got.context, got.container.bound) == ((185, 187), 1024, 256)
+    got = read_facts(directory)
+    assert (got.end_tokens, got.context, read_container(directory).bound) == ((185, 187), 1024, 256)
 
 
 @pytest.mark.parametrize(
@@ -34,28 +34,28 @@ def test_the_first_file_that_names_end_tokens_decides_and_two_names_always_end(
 ) -> None:
     for file, end_tokens in changes.items():
         edit_config(directory, file, eos_token_id=end_tokens)
-    assert read_container(directory).end_tokens == want
+    assert read_facts(directory).end_tokens == want
 
 
 def test_generation_config_comes_between_the_two(directory: Path) -> None:
     (directory / "generation_config.json").write_text("{}")
     edit_config(directory, "tokenizer_config.json", eos_token_id=None)
     edit_config(directory, "generation_config.json", eos_token_id=9)
-    assert read_container(directory).end_tokens == (9, 187, 185)
+    assert read_facts(directory).end_tokens == (9, 187, 185)
 
 
 def test_a_twin_of_other_ends_has_the_same_weights_and_one_of_another_theta_has_not(directory: Path) -> None:
-    original = read_container(directory).weights
+    original = read_facts(directory).weights
     edit_config(directory, eos_token_id=7, max_position_embeddings=24)
-    assert read_container(directory).weights == original
+    assert read_facts(directory).weights == original
     edit_config(directory, rope_theta=10000)
-    assert read_container(directory).weights != original
+    assert read_facts(directory).weights != original
 
 
 def test_rows_that_no_token_owns_are_padding(directory: Path) -> None:
     text = (directory / "tokenizer.json").read_text()
     (directory / "tokenizer.json").write_text(text.replace(": 255", ": 254"))  # two names of one id, none of the last
-    assert read_container(directory).container.bound == 255
+    assert read_container(directory).bound == 255
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,13 @@ def test_a_config_at_odds_with_the_weights_is_refused(directory: Path, changes: 
 
 def test_a_config_that_is_no_json_is_refused(directory: Path) -> None:
     (directory / "config.json").write_text("{")
-    with pytest.raises(FileFormatError, match=r"config\.json: cannot be read"):
-        read_container(directory)
+    for read in (read_facts, read_container):
+        with pytest.raises(FileFormatError, match=r"config\.json: cannot be read"):
+            read(directory)
+
+
+def test_weights_that_are_gone_are_an_error(directory: Path) -> None:
+    (directory / "model.q4nx").unlink()
+    for read in (read_facts, read_container):
+        with pytest.raises(FileFormatError, match=r"model\.q4nx: cannot be read"):
+            read(directory)

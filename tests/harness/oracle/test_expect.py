@@ -67,7 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.fixture(scope="module")
 def reply_ids(files: Files) -> tuple[int, ...]:
     """What the golden container says after its prompt, token by token."""
-    model, ids = Qwen3(read_container(files.model("tiny")).container), list(HELLO)
+    model, ids = Qwen3(read_container(files.model("tiny"))), list(HELLO)
     for _ in range(8):
         (passed,) = model.forward([tuple(ids)])
         ids.append(int(np.argmax(passed.scores[-1])))
@@ -130,6 +130,15 @@ def test_requests_on_one_sequence_share_its_blocks_and_the_plain_reply_is_what_c
     assert [one.ids for one in expected(files, run).draftings] == [HELLO + reply_ids]
 
 
+def test_a_probe_under_a_name_of_its_own_is_walked_on_the_reply_to_the_same_question(
+    files: Files, reply_ids: tuple[int, ...]
+) -> None:
+    request, probe = asks(3), asks(3, label="again")
+    plain, drafted = asked(PLAIN, request), asked(DRAFT, probe)
+    run = run_of(plain, drafted, replies={request.id: reply_ids[:3], probe.id: (9, 9, 9)})
+    assert [one.ids for one in expected(files, run).draftings] == [HELLO + reply_ids[:3]]
+
+
 def test_a_start_that_is_compared_with_none_is_walked_on_its_own_reply(files: Files, reply_ids: tuple[int, ...]) -> None:
     request = asks(3)
     run = run_of(msgspec.structs.replace(asked(DRAFT, request), reference=None), replies={request.id: reply_ids[:3]})
@@ -171,6 +180,12 @@ def test_what_a_model_says_does_not_hang_on_the_replies(files: Files, reply_ids:
     assert right.models["tiny"].end_tokens == (185, 187)
 
 
+def test_what_a_model_says_is_known_though_nobody_answered(files: Files, reply_ids: tuple[int, ...]) -> None:
+    plan = run_of(asked(PLAIN, asks(3, "oracle-reply")), replies={asks(3).id: (1, 1, 1)}).plan
+    (saying,) = Oracle(files).expectations(plan, (), DECLARED).sayings
+    assert tuple(choice.token for choice in saying.choices) == reply_ids[:3]
+
+
 def test_twins_of_the_same_weights_share_what_is_said_within_their_own_context(files: Files, reply_ids: tuple[int, ...]) -> None:
     request = asks(5, "oracle-reply")
     twin = Start("context/plain", "plain", "tiny+context=8", (request,))
@@ -192,7 +207,7 @@ def test_files_are_read_once_and_only_those_that_matter(files: Files, reply_ids:
     files.asked.clear()
     first = oracle.completed(run)
     assert oracle.completed(run) == first
-    assert sorted(files.asked) == ["random", "tiny"]
+    assert sorted(files.asked) == ["random", "tiny", "tiny"]  # its facts, its weights
 
 
 def test_expectations_survive_the_file_border(files: Files, reply_ids: tuple[int, ...]) -> None:

@@ -21,7 +21,7 @@ RNG = np.random.default_rng
 
 @pytest.fixture(scope="module")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Qwen3:
-    return Qwen3(read_container(unpacked(tmp_path_factory.mktemp("golden") / "tiny")).container)
+    return Qwen3(read_container(unpacked(tmp_path_factory.mktemp("golden") / "tiny")))
 
 
 def random_container(seed: int, *, hidden: int = 12, head_dim: int = 4, vocab: int = 20) -> Container64:

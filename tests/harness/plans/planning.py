@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from harness.plans import cuts, order, refusals, replies
+from harness.plans import cuts, grammar, logprobs, neighbours, order, prefix, refusals, replies
 from harness.plans.build import build_plan
 from harness.records.plan import Plan, Request, Tier
 from tests.harness.checks.ideal import fixture
 
-FAMILIES = {**replies.SLICES, **cuts.SLICES, **order.SLICES, **refusals.SLICES}
+PLANS = (replies, cuts, order, refusals, prefix, grammar, logprobs, neighbours)
+FAMILIES = {check: slice_of for plan in PLANS for check, slice_of in plan.SLICES.items()}
 
 
 def plan_of(check_id: str, tier: Tier) -> Plan:

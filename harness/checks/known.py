@@ -1,0 +1,110 @@
+"""The law on known faults: each fault that a description pins is still there, under its condition, on each arm that it names.
+
+A finding that is a pinned fault is marked and counts no longer; whatever lies outside of the condition stays a finding. It knows no
+single fault, and it finds none itself: the general checks do.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness.checks.check import Check, Ledger
+from harness.checks.evidence import Evidence
+from harness.records.finding import CheckResult, Finding, Verdict
+from harness.records.known import KnownFault
+from harness.records.need import Need
+from harness.records.plan import Request, Start
+from harness.records.recording import Run
+
+CHECK = "known-faults"
+
+
+def marked(run: Run, results: Sequence[CheckResult]) -> tuple[CheckResult, ...]:
+    """Return the results with each finding that is a pinned fault, or that follows from one, named after it."""
+    places = _places(run, results)
+    return tuple(
+        msgspec.structs.replace(result, findings=tuple(_named(run, one, places) for one in result.findings)) for result in results
+    )
+
+
+def _places(run: Run, results: Sequence[CheckResult]) -> dict[tuple[str, str, str], str]:
+    """Return the fault of each (check, start, request) at which one shows, its consequences' checks included."""
+    places: dict[tuple[str, str, str], str] = {}
+    for fault in run.declared.known_faults:
+        for finding in _shown_by(run, fault, results):
+            for check in (fault.check, *fault.leaves):
+                places[check, finding.start, finding.request] = fault.id
+    return places
+
+
+def _named(run: Run, finding: Finding, places: dict[tuple[str, str, str], str]) -> Finding:
+    faults = {fault.id: fault for fault in run.declared.known_faults}
+    known = places.get((finding.check, finding.start, finding.request), "")
+    if known and finding.check == faults[known].check and not is_of(run, faults[known], finding):
+        known = ""  # another finding of the same check at the same place
+    return msgspec.structs.replace(finding, known=known)
+
+
+def _shown_by(run: Run, fault: KnownFault, results: Sequence[CheckResult]) -> Iterator[Finding]:
+    for result in results:
+        if result.check == fault.check:
+            yield from (finding for finding in result.findings if is_of(run, fault, finding))
+
+
+def is_of(run: Run, fault: KnownFault, finding: Finding) -> bool:
+    """Whether a finding is a pinned fault, by its whole condition."""
+    start = next((one for one in run.plan.starts if one.id == finding.start), None)
+    request = next((one for one in start.requests if one.id == finding.request), None) if start else None
+    if start is None or request is None or finding.check != fault.check or not could_show(fault, start, request):
+        return False
+    return re.search(fault.message, finding.message) is not None and (not fault.is_cut_short or _is_cut_short(finding))
+
+
+def could_show(fault: KnownFault, start: Start, request: Request) -> bool:
+    """Whether a request to a start meets the condition of a fault, whatever came back."""
+    is_there = start.arm in fault.arms and fnmatch.fnmatchcase(start.id, fault.starts)
+    return is_there and fault.check in request.checks and set(fault.fields) <= (request.body or {}).keys()
+
+
+def _is_cut_short(finding: Finding) -> bool:
+    want, got = finding.want, finding.got
+    if not isinstance(want, Sequence) or not isinstance(got, Sequence):
+        return False
+    return len(got) < len(want) and list(want[: len(got)]) == list(got)
+
+
+def _judge_known(evidence: Evidence, results: Sequence[CheckResult], ledger: Ledger) -> None:
+    run = evidence.run
+    for fault in run.declared.known_faults:
+        shown = {finding.start for finding in _shown_by(run, fault, results)}
+        for arm in fault.arms:
+            starts = [start for start in run.plan.starts if start.arm == arm and _asks(fault, start)]
+            for start in starts:
+                ledger.examine(start.id)
+            if starts and not shown & {start.id for start in starts}:
+                message = f"{fault.id} is gone on arm {arm}: {fault.title}; take it out of the description"
+                ledger.fault_of_start(starts[0].id, message, want=f"a finding of {fault.check}", got="none")
+
+
+def _asks(fault: KnownFault, start: Start) -> bool:
+    return any(could_show(fault, start, request) for request in start.requests)
+
+
+def _reads_results(_evidence: Evidence, _ledger: Ledger) -> None:
+    """Judge nothing by itself: what the other checks found is judged after them."""
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        CHECK,
+        Verdict.KNOWN_GONE,
+        "Each fault that the description pins is still there, under its condition, on each arm that it names.",
+        _reads_results,
+        needs=(Need.KNOWN_FAULTS,),
+        after=_judge_known,
+    ),
+)

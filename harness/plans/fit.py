@@ -1,0 +1,245 @@
+"""From a plan whose arms are parts to play (plain, lookup, draft, ...) to the plan of one subject: its arms, its fixtures, what it can say.
+
+A part that several arms play becomes a start for each of them. What the subject has no arm, parameter or word for is left out, and for a
+law of which nothing is left it is written down why. On the reference engine, which plays every part itself, nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from harness.plans.alone import with_draft_model
+from harness.records.fixture import Fixture
+from harness.records.need import Need, lacked_by_arm, lacked_by_subject
+from harness.records.plan import Plan, Request, Start
+from harness.records.recording import Declared
+from harness.subjects.declarations import IgnoreEos
+from harness.subjects.description import Description
+from harness.subjects.dialects import unsaid
+
+Needs = Mapping[str, Sequence[Need]]  # by check
+FAILS_BY_HAND = ("fail_pass", "failed")  # a parameter, and the role of the one request for which it is there
+WHOLE = "whole"  # role of a reply that nothing cuts
+CAPABILITIES = "capabilities"
+
+
+@dataclass(slots=True)
+class _Left:
+    """Why a law lost something, the first reason for each."""
+
+    reasons: dict[str, str]
+
+    def out(self, checks: Sequence[str], why: str) -> None:
+        for check in checks:
+            self.reasons.setdefault(check, why)
+
+
+def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs) -> Plan:
+    """Return the plan as `description`'s subject can be asked it, with what is not tested and why."""
+    declared = description.declared()
+    left = _Left({})
+    starts = [one for start in plan.starts for one in _played(start, description, left)]
+    starts = _with_references(starts, left)
+    starts = [_spoken(start, description, left) for start in starts]
+    if description.dialect.ignore_eos is IgnoreEos.BANS:
+        starts = _moved_wholes(starts, left)
+    starts = [_shown(start, declared, needs, left) for start in starts]
+    predicted = [check for check in plan.checks if Need.PREDICTIONS in needs.get(check, ())]
+    starts, unasked = with_draft_model(starts, declared, fixture, predicted)
+    gone = _laws_gone(plan, starts, declared, needs, left)
+    starts = [_without(start, gone) for start in starts]
+    kept = tuple(_still_needed(starts))
+    checks = tuple(check for check in plan.checks if check not in gone)
+    partly = {**dict(_unpredicted(kept, declared, needs, checks)), **unasked}
+    return msgspec.structs.replace(plan, starts=kept, checks=checks, not_tested={**plan.not_tested, **gone, **partly})
+
+
+def _played(start: Start, description: Description, left: _Left) -> Iterator[Start]:
+    """Yield a start for each arm that plays its part."""
+    checks = _checks_of(start)
+    arms = description.arms_of(start.arm)
+    if not arms:
+        left.out(checks, f"no arm plays {start.arm}")
+    for arm in arms:
+        fixed, why = _with_fixtures(start, description), ""
+        if fixed is None:
+            why = f"nothing stands for pack {start.pack}"
+        else:
+            fixed = _without_failing_by_hand(fixed, description.parameters_of(arm))
+            strange = sorted(fixed.parameters.keys() - description.parameters_of(arm))
+            why = f"arm {arm} takes no {', '.join(strange)}" if strange else ""
+        if why or fixed is None:
+            left.out(checks, why)
+            continue
+        name = start.id if len(arms) == 1 and arm == start.arm else _renamed(start, arm)
+        yield msgspec.structs.replace(fixed, id=name, arm=arm)
+
+
+def _renamed(start: Start, arm: str) -> str:
+    """Put the arm's name in the place of its part: "k-15/lookup" becomes "k-15/ngram-mod"."""
+    head, _, last = start.id.rpartition("/")
+    name = arm if last == start.arm else f"{last}-{arm}"
+    return f"{head}/{name}" if head else name
+
+
+def _with_fixtures(start: Start, description: Description) -> Start | None:
+    """Return a start with models and packs as the subject takes them; None where nothing stands for its pack."""
+    fixtures = description.fixtures
+    model = f"{start.model}+{fixtures.format}" if fixtures.format else start.model
+    if start.pack is None or fixtures.packs is None:
+        return msgspec.structs.replace(start, model=model)
+    pack = fixtures.packs.get(start.pack)
+    return None if pack is None else msgspec.structs.replace(start, model=model, pack=pack)
+
+
+def _without_failing_by_hand(start: Start, taken: frozenset[str]) -> Start:
+    """Leave out the fault that is put in by hand, and the request that it is for, where the subject has no such switch."""
+    parameter, role = FAILS_BY_HAND
+    if parameter not in start.parameters or parameter in taken:
+        return start
+    parameters = {name: value for name, value in start.parameters.items() if name != parameter}
+    requests = tuple(request for request in start.requests if role not in request.roles)
+    return msgspec.structs.replace(start, parameters=parameters, requests=requests)
+
+
+def _with_references(starts: Sequence[Start], left: _Left) -> list[Start]:
+    """Return the starts whose reference and host are there."""
+    ids = {start.id for start in starts}
+    kept = []
+    for start in starts:
+        missing = [name for name in (start.reference, start.host) if name is not None and name not in ids]
+        if missing:
+            left.out(_checks_of(start), f"{missing[0]}, which it is compared with, is not started")
+        else:
+            kept.append(start)
+    return kept
+
+
+def _spoken(start: Start, description: Description, left: _Left) -> Start:
+    """Return a start with the requests that the subject's dialect has words for."""
+    kept = []
+    for request in start.requests:
+        words = unsaid(request, description)
+        if words:
+            left.out(request.checks, f"its dialect has no words for {words[0]}")
+        else:
+            kept.append(request)
+    return msgspec.structs.replace(start, requests=tuple(kept))
+
+
+def _moved_wholes(starts: Sequence[Start], left: _Left) -> list[Start]:
+    """Ask for replies that must go on behind an end token where that token is none: of the plain start on the same weights.
+
+    On a subject that ignores end tokens by banning them, no request to the twin would show what comes behind one; whatever else asks
+    for it there is left out, but for the law on whether the field does anything.
+    """
+    moved: list[Request] = []
+    changed = []
+    for start in starts:
+        kept = []
+        for request in start.requests:
+            if not _goes_on_behind_end(start, request):
+                kept.append(request)
+                continue
+            if WHOLE in request.roles and start.reference is None:
+                moved.append(_plainly(request))
+            others = tuple(check for check in request.checks if check != CAPABILITIES)
+            left.out(others, "it bans end tokens where it is to ignore them")
+            if CAPABILITIES in request.checks:
+                kept.append(msgspec.structs.replace(request, checks=(CAPABILITIES,)))
+        changed.append(msgspec.structs.replace(start, requests=tuple(kept)))
+    return [_also_asked(start, moved) if start.id == "plain" else start for start in changed]
+
+
+def _goes_on_behind_end(start: Start, request: Request) -> bool:
+    return "+eos=" in start.model and bool((request.body or {}).get("ignore_eos"))
+
+
+def _plainly(request: Request) -> Request:
+    body = {name: value for name, value in (request.body or {}).items() if name != "ignore_eos"}
+    return msgspec.structs.replace(request, id=request.id.replace("/ignore_eos=True", ""), body=body)
+
+
+def _also_asked(start: Start, requests: Sequence[Request]) -> Start:
+    """Return a start that is asked further requests; one that it is asked already gets their checks and roles."""
+    by_id = {request.id: request for request in start.requests}
+    for request in requests:
+        former = by_id.get(request.id)
+        if former is not None:
+            checks = tuple(dict.fromkeys((*former.checks, *request.checks)))
+            role = " ".join(dict.fromkeys((*former.roles, *request.roles)))
+            request = msgspec.structs.replace(former, checks=checks, role=role)  # noqa: PLW2901
+        by_id[request.id] = request
+    return msgspec.structs.replace(start, requests=tuple(by_id.values()))
+
+
+def _shown(start: Start, declared: Declared, needs: Needs, left: _Left) -> Start:
+    """Return a start whose requests are read by those checks that can see what they need on its arm."""
+    facts = declared.facts_of(start)
+    blind = {check: why for check, wanted in needs.items() for need in wanted if (why := lacked_by_arm(need, facts))}
+    for check in set(_checks_of(start)) & blind.keys():
+        left.out((check,), blind[check])
+    return _without(start, blind)
+
+
+def _laws_gone(plan: Plan, starts: Sequence[Start], declared: Declared, needs: Needs, left: _Left) -> dict[str, str]:
+    """Return the laws that the subject cannot show, or of which only what others are compared with is left, and why."""
+    gone = {}
+    for check in plan.checks:
+        reads_results = not any(check in _checks_of(start) for start in plan.starts)
+        whys = [why for need in needs.get(check, ()) if (why := lacked_by_subject(need, declared))]
+        had, has = _is_compared(plan.starts, check), _is_compared(starts, check)
+        asked = any(check in _checks_of(start) for start in starts)
+        if whys:
+            gone[check] = whys[0]
+        elif not reads_results and (not asked or (had and not has)):
+            gone[check] = left.reasons.get(check, "nothing of it is left")
+    return gone
+
+
+def _is_compared(starts: Sequence[Start], check: str) -> bool:
+    """Whether a check reads a start that others are not merely compared with."""
+    references = {start.reference for start in starts}
+    return any(check in _checks_of(start) for start in starts if start.id not in references)
+
+
+def _without(start: Start, checks: Mapping[str, str]) -> Start:
+    """Return a start whose requests some checks do not read."""
+    requests = [
+        msgspec.structs.replace(request, checks=tuple(check for check in request.checks if check not in checks))
+        for request in start.requests
+    ]
+    return msgspec.structs.replace(start, requests=tuple(requests))
+
+
+def _still_needed(starts: Sequence[Start]) -> Iterator[Start]:
+    """Yield the starts that a check reads, with the requests that one reads, or that another start is compared with."""
+    for start in starts:
+        asked_by_others = {
+            request.id
+            for other in starts
+            if start.id in (other.reference, other.host)
+            for request in other.requests
+            if request.checks
+        }
+        requests = tuple(one for one in start.requests if one.checks or one.id in asked_by_others)
+        if requests:
+            yield msgspec.structs.replace(start, requests=requests)
+
+
+def _unpredicted(starts: Sequence[Start], declared: Declared, needs: Needs, checks: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield what is not tested on single arms: laws that need a prediction, on arms whose drafter no oracle knows."""
+    arms = {start.arm: declared.facts_of(start) for start in starts}
+    for check in checks:
+        for arm, facts in arms.items():
+            for need in needs.get(check, ()):
+                why = lacked_by_arm(need, facts)
+                if why:
+                    yield f"{check} on {arm}", why
+
+
+def _checks_of(start: Start) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(check for request in start.requests for check in request.checks))

@@ -1,0 +1,24 @@
+"""A fault that a subject is known to have: pinned, so that a run neither fails on it nor overlooks that it is gone."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class KnownFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A fault that the subject has today, under the narrowest condition: what lies outside of it is a finding as any other.
+
+    A finding is this fault's if it is `check`'s, on one of `arms`, at a start and a request whose ids match, at a request that sets
+    all of `fields`, and its message matches.
+    """
+
+    id: str
+    title: str
+    link: str
+    check: str  # the check whose finding it is
+    arms: tuple[str, ...]
+    starts: str = "*"  # a shell pattern over the ids of starts
+    fields: tuple[str, ...] = ()  # of the request's body
+    message: str = ""  # a regular expression, looked for in the finding's message
+    is_cut_short: bool = False  # what was got is a proper beginning of what was wanted
+    leaves: tuple[str, ...] = ()  # further checks whose findings at the same request follow from it

@@ -1,0 +1,57 @@
+"""Asks a running subject for its counters around each request that is sent alone: the second witness of its counts.
+
+A reading is kept from one request to the next, so that each costs one question. It does not know what was asked in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.records.plan import Request
+from harness.records.recording import Counts, Reply
+from harness.subjects.client import Lane
+from harness.subjects.counts import CountsError
+from harness.subjects.metrics import difference, read_metrics
+from harness.subjects.tables import MetricsSource
+
+DEADLINE_S = 5.0
+OK = 200
+
+
+class MetricsWitness:
+    """The counters of one process. Not for several threads at once."""
+
+    def __init__(self, source: MetricsSource, lane: Lane) -> None:
+        self._source = source
+        self._lane = lane
+        self._before: Mapping[str, int] | None = None
+
+    def open(self) -> str:
+        """Take a reading, unless the last one still stands; return why there is none, or ""."""
+        if self._before is None:
+            try:
+                self._before = self._read()
+            except CountsError as error:
+                return str(error)
+        return ""
+
+    def close(self, reply: Reply) -> tuple[Counts | None, str]:
+        """Return what was counted since `open` for the request that this reply came for, or why that cannot be told."""
+        assert self._before is not None, "close without open"
+        before, self._before = self._before, None
+        try:
+            self._before = self._read()
+            counts = difference(before, self._before, self._source, num_end_tokens=isinstance(reply.stop_reason, int))
+        except CountsError as error:
+            return None, str(error)
+        return counts, ""
+
+    def forget(self) -> None:
+        """Drop the reading: something ran since whose counts belong to nobody."""
+        self._before = None
+
+    def _read(self) -> Mapping[str, int]:
+        exchange = self._lane.exchange(Request(id="", checks=(), path=self._source.path, method="GET"), DEADLINE_S)
+        if exchange.status != OK:
+            raise CountsError(f"metrics: {self._source.path} answered {exchange.status or exchange.failure}; want {OK}")
+        return read_metrics(exchange.body.decode("utf-8", errors="replace"), self._source)
