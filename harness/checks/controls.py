@@ -5,18 +5,18 @@ A control that fails says that the run proves nothing; it says nothing of the su
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from harness.checks.check import Check, Ledger
-from harness.checks.compare import both_told, speculates
+from harness.checks.compare import both_told, speculates, starts_of
 from harness.checks.evidence import Case, Evidence
 from harness.checks.path import path_taken
 from harness.records.finding import Verdict
-from harness.records.recording import Answer
+from harness.records.recording import Answer, Counts
 
 ENGAGES, ABSTAINS, SILENT = "canary-engages", "canary-abstains", "canary-silent"
 
@@ -100,35 +100,45 @@ def _must_be_seconded(evidence: Evidence, case: Case) -> bool:
 
 
 def _judge_canary(evidence: Evidence, ledger: Ledger) -> None:
-    asked: dict[str, set[str]] = defaultdict(set)  # start -> roles
-    for case in evidence.cases("control-canary"):
-        asked[case.start.id] |= set(case.request.roles)
-        if ledger.reply(case) is None:
-            continue
-        ledger.examine(case.start.id)
-        counts = case.answer.counts
-        if counts is None:
-            ledger.fault(case, "no counts came with the answer", want="counts", got=None)
-            continue
-        if SILENT in case.request.roles:
-            ledger.compare(case, "drafts of a reply that leaves no room for one", 0, counts.drafted)
-        if not {ENGAGES, ABSTAINS} & set(case.request.roles) or _may_engage(evidence, case):
-            continue
-        must = ENGAGES in case.request.roles and speculates(case)
-        does = path_taken(counts) == "spec"
-        if must != does:
-            message = "a prompt that must engage did not" if must else "a request that must not engage did"
-            seen = f"path={counts.path} rounds={counts.rounds} reason={counts.reason}"
-            ledger.fault(case, message, want="spec" if must else "plain", got=seen)
-    for start_id, roles in asked.items():
+    for start_id, cases in starts_of(evidence, "control-canary").items():
+        silent_ones = []
+        for case in cases:
+            if ledger.reply(case) is None:
+                continue
+            ledger.examine(start_id)
+            if case.answer.counts is None:
+                ledger.fault(case, "no counts came with the answer", want="counts", got=None)
+            elif not _sings(evidence, ledger, case, case.answer.counts):
+                silent_ones.append(case)
+        singers = [case for case in cases if ENGAGES in case.request.roles]
+        is_one_enough = not evidence.declared.reports_path  # such a subject shows a draft that was made, not one that was sought
+        for case in silent_ones if len(silent_ones) == len(singers) or not is_one_enough else ():
+            ledger.fault(case, "a prompt that must engage did not", want="spec", got=_seen(case.answer.counts))
+        roles = {role for case in cases for role in case.request.roles}
         for role in sorted({ENGAGES, ABSTAINS, SILENT} - roles):
             ledger.blind(start_id, f"the plan asks no {role} request", want=[ENGAGES, ABSTAINS, SILENT], got=sorted(roles))
+
+
+def _sings(evidence: Evidence, ledger: Ledger, case: Case, counts: Counts) -> bool:
+    """Hold what must not engage, or has no room to draft; return False for what must engage and did not."""
+    roles, does = set(case.request.roles), path_taken(counts) == "spec"
+    if SILENT in roles:
+        ledger.compare(case, "drafts of a reply that leaves no room for one", 0, counts.drafted)
+    if ENGAGES in roles and speculates(case):
+        return does
+    if does and (ENGAGES in roles or (ABSTAINS in roles and not _may_engage(evidence, case))):
+        ledger.fault(case, "a request that must not engage did", want="plain", got=_seen(counts))
+    return True
+
+
+def _seen(counts: Counts | None) -> str:
+    return "" if counts is None else f"path={counts.path} rounds={counts.rounds} drafted={counts.drafted} reason={counts.reason}"
 
 
 def _may_engage(evidence: Evidence, case: Case) -> bool:
     """Whether the description lets a drafter engage on what the reference engine must abstain from: sampled requests."""
     behaviours = evidence.declared.capabilities.get(case.facts.drafter, {})
-    return ABSTAINS in case.request.roles and behaviours.get("temperature") == "engaged"
+    return behaviours.get("temperature") == "engaged"
 
 
 CHECKS: tuple[Check, ...] = (

@@ -143,10 +143,11 @@ def _compare_bounds(case: Case, counts: Counts, evidence: Evidence, ledger: Ledg
         ledger.fault(case, "rounds do not go with drafted", want=f"1 .. {counts.drafted}", got=counts.rounds)
     reply = case.answer.reply
     is_whole = evidence.declared.trims_at_stop or (reply is not None and reply.finish_reason == "length")
-    least = counts.rounds + (counts.accepted if is_whole else 0)
-    if case.answer.status == 200 and counts.tokens < least + evidence.declared.reserves_token:
+    least = counts.rounds + (counts.accepted if is_whole else 0) + evidence.declared.reserves_token
+    chosen = counts.tokens + _ends_on_end_token(case.answer)
+    if case.answer.status == 200 and chosen < least:
         parts = f"rounds={counts.rounds} accepted={counts.accepted}"
-        ledger.fault(case, f"fewer tokens than its rounds delivered ({parts})", want=f"tokens>{least}", got=counts.tokens)
+        ledger.fault(case, f"fewer tokens than its rounds delivered ({parts})", want=f"tokens >= {least}", got=chosen)
 
 
 def _possible_last(case: Case, counts: Counts, evidence: Evidence) -> tuple[int, ...]:

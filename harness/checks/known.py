@@ -58,8 +58,10 @@ def _shown_by(run: Run, fault: KnownFault, results: Sequence[CheckResult]) -> It
 def is_of(run: Run, fault: KnownFault, finding: Finding) -> bool:
     """Whether a finding is a pinned fault, by its whole condition."""
     start = next((one for one in run.plan.starts if one.id == finding.start), None)
-    request = next((one for one in start.requests if one.id == finding.request), None) if start else None
-    if start is None or request is None or finding.check != fault.check or not could_show(fault, start, request):
+    if start is None or finding.check != fault.check:
+        return False
+    requests = [one for one in start.requests if finding.request in ("", one.id)]  # a finding on the start itself names none
+    if not any(could_show(fault, start, one) for one in requests):
         return False
     return re.search(fault.message, finding.message) is not None and (not fault.is_cut_short or _is_cut_short(finding))
 

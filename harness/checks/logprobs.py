@@ -7,11 +7,13 @@ where an arm leaves one, and against themselves. It knows nothing of how they ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from harness.checks.check import Check, Ledger
 from harness.checks.compare import asked_of, equal_to, served, starts_of
 from harness.checks.evidence import Case, Evidence
 from harness.checks.scores import BrokenScoresError, Scored, as_float32, ids_by_text, log_softmax, read_logprobs, rows_of
+from harness.checks.statistical.bands import agree
 from harness.oracle.spelling import NUM_IDS, spell
 from harness.records.finding import Verdict
 from harness.records.recording import Reply
@@ -34,10 +36,10 @@ def _judge_logprobs(evidence: Evidence, ledger: Ledger) -> None:
             if scored is None:
                 continue
             _compare_with_plain(evidence, ledger, case)
-            shown |= _rescore(ledger, case, scored, scorers)
+            shown |= _rescore(evidence, ledger, case, scored, scorers)
             shown |= _compare_rows(evidence, ledger, case, scored)
             if case.request.streams:
-                shown |= _compare_modes(ledger, case, unstreamed.get(asked_of(case, "stream", "stream_options")))
+                shown |= _compare_modes(evidence, ledger, case, unstreamed.get(asked_of(case, "stream", "stream_options")))
         for feature in sorted(wanted):
             ledger.precondition(start_id, feature in shown, f"no reply was {feature}", want=feature, got=sorted(shown))
 
@@ -64,35 +66,46 @@ def _scores_of(evidence: Evidence, ledger: Ledger, case: Case) -> tuple[Scored, 
 
 
 def _compare_texts(ledger: Ledger, case: Case, reply: Reply, scored: Sequence[Scored]) -> bool:
+    """Hold texts and places of the tokens against what the ids spell; what is no ASCII has no one spelling."""
     if reply.ids is None or any(token >= NUM_IDS for token in reply.ids):
         return True
     want = [spell((token,)) for token in reply.ids]
-    return ledger.compare(case, "texts of the tokens that have logprobs", want, [one.token for one in scored])
+    if not "".join(want).isascii():
+        return True
+    if not ledger.compare(case, "texts of the tokens that have logprobs", want, [one.token for one in scored]):
+        return False
+    if any(one.offset is None for one in scored):
+        return True
+    offsets = [sum(map(len, want[:index])) for index in range(len(want))]
+    return ledger.compare(case, "text_offset of the tokens", offsets, [one.offset for one in scored])
 
 
 def _compare_alternatives(ledger: Ledger, case: Case, index: int, one: Scored) -> bool:
-    """Hold one token against its alternatives: as many as asked for, best first, itself among them, and first where greedy."""
-    num_asked, place = _num_alternatives(case), f"alternatives of token {index}"
-    best_first = [logprob for _, logprob in one.alternatives if (_, logprob) != (one.token, one.logprob)]
-    if best_first != sorted(best_first, reverse=True):
-        ledger.fault(
-            case, f"{place} do not come best first", want="falling logprobs", got=one.alternatives, first_difference=index
-        )
-        return False
-    num_more = len(one.alternatives) - num_asked  # the chosen token is added where it is not among the best
-    if num_more not in {0, 1} or (num_more == 1 and num_asked and case.request.is_greedy):
-        ledger.fault(case, f"{place} are not as many as asked for", want=num_asked, got=one.alternatives, first_difference=index)
-        return False
-    if one.alternatives and (one.token, one.logprob) not in one.alternatives:
-        ledger.fault(
-            case, f"{place} lack the token itself", want=(one.token, one.logprob), got=one.alternatives, first_difference=index
-        )
-        return False
-    if case.request.is_greedy and one.alternatives and one.alternatives[0] != (one.token, one.logprob):
-        message = f"token {index} of a greedy reply is not the first of its own alternatives"
-        ledger.fault(case, message, want=one.alternatives[0], got=(one.token, one.logprob), first_difference=index)
-        return False
-    return True
+    """Hold one token against its alternatives."""
+    fault = _fault_of_alternatives(one, _num_alternatives(case), is_greedy=case.request.is_greedy)
+    if fault:
+        ledger.fault(case, f"token {index}: {fault}", want=_num_alternatives(case), got=_shown(one), first_difference=index)
+    return not fault
+
+
+def _fault_of_alternatives(one: Scored, num_asked: int, *, is_greedy: bool) -> str:
+    """Return what is wrong: they must be as many as asked for, best first, the token among them, and first where it is greedy.
+
+    A sampled token that is not among the best is added to them, but for a chat's.
+    """
+    itself, said = (one.token, one.logprob), one.alternatives
+    others = [logprob for text, logprob in said if (text, logprob) != itself]
+    is_added = len(said) == num_asked + 1 and itself in {said[0], said[-1]}
+    is_chat = one.offset is None
+    if others != sorted(others, reverse=True):
+        return "its alternatives do not come best first"
+    if len(said) != num_asked and not is_added:
+        return "its alternatives are not as many as asked for"
+    if said and itself not in said and not is_chat:
+        return "it is not among its own alternatives"
+    if is_greedy and num_asked and said[0] != itself:
+        return "it was chosen greedily and is not the first of its own alternatives"
+    return ""
 
 
 def _num_alternatives(case: Case) -> int:
@@ -109,11 +122,20 @@ def _compare_with_plain(evidence: Evidence, ledger: Ledger, case: Case) -> None:
     if plain is None:
         ledger.blind(case.start.id, f"{case.start.reference} is not asked {case.request.id}, so nothing is compared")
     elif equal_to(evidence, ledger, case, plain) and plain.answer.reply and case.answer.reply:
-        ledger.compare(case, "logprobs", plain.answer.reply.logprobs, case.answer.reply.logprobs)
+        _equal_scores(evidence, ledger, case, "logprobs", plain.answer.reply.logprobs, case.answer.reply.logprobs)
 
 
-def _rescore(ledger: Ledger, case: Case, scored: Sequence[Scored], scorers: dict[tuple[int, ...], Case]) -> set[str]:
-    """Hold each position bit for bit against a request for one token after the tokens before it."""
+def _equal_scores(evidence: Evidence, ledger: Ledger, case: Case, what: str, want: Any, got: Any) -> bool:
+    """Hold scores against others bit for bit; within a band where a subject's rows depend on who shares their pass."""
+    if not evidence.declared.exact_scores and agree(want, got):
+        return True
+    return ledger.compare(case, what, want, got)
+
+
+def _rescore(
+    evidence: Evidence, ledger: Ledger, case: Case, scored: Sequence[Scored], scorers: dict[tuple[int, ...], Case]
+) -> set[str]:
+    """Hold each position bit for bit, or within the band, against a request for one token after the tokens before it."""
     reply = case.answer.reply
     if reply is None or reply.ids is None or RESCORES in case.request.roles or not case.request.is_greedy:
         return set()
@@ -124,11 +146,23 @@ def _rescore(ledger: Ledger, case: Case, scored: Sequence[Scored], scorers: dict
             continue
         num_rescored += 1
         want = _first_score(scorer)
-        if want is not None and want != one:
+        if want is not None and not _is_same(evidence, want, one):
             message = f"token {index} is scored otherwise than by {scorer.request.id} on {scorer.start.id}"
             ledger.fault(case, message, want=_shown(want), got=_shown(one), first_difference=index)
             break
     return {RESCORED} if num_rescored == len(scored) > 1 else set()
+
+
+def _is_same(evidence: Evidence, want: Scored, got: Scored) -> bool:
+    if evidence.declared.exact_scores:
+        return _without_offset(want) == _without_offset(got)
+    return want.token == got.token and agree(
+        (want.logprob, dict(want.alternatives)), (got.logprob, dict(got.alternatives))
+    )
+
+
+def _without_offset(one: Scored) -> tuple[object, ...]:
+    return one.token, one.logprob, one.alternatives
 
 
 def _first_score(scorer: Case) -> Scored | None:
@@ -167,11 +201,11 @@ def _compare_rows(evidence: Evidence, ledger: Ledger, case: Case, scored: Sequen
     return {FROM_ROWS} if scored else set()
 
 
-def _compare_modes(ledger: Ledger, case: Case, twin: Case | None) -> set[str]:
+def _compare_modes(evidence: Evidence, ledger: Ledger, case: Case, twin: Case | None) -> set[str]:
     if twin is None or twin.answer.reply is None or case.answer.reply is None:
         ledger.precondition(case.start.id, False, f"{case.request.id}: the same was not answered unstreamed")
         return set()
-    ledger.compare(case, "logprobs of the stream", twin.answer.reply.logprobs, case.answer.reply.logprobs)
+    _equal_scores(evidence, ledger, case, "logprobs of the stream", twin.answer.reply.logprobs, case.answer.reply.logprobs)
     return {STREAMED}
 
 

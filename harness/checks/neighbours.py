@@ -83,7 +83,7 @@ def _said(case: Case) -> str:
 
 def _judge_response_ids(ledger: Ledger, group: Sequence[Case]) -> None:
     counts = Counter(case.answer.reply.response_id for case in group if case.answer.reply is not None)
-    doubled = sorted(response_id for response_id, count in counts.items() if count > 1)
+    doubled = sorted(response_id for response_id, count in counts.items() if count > 1 and response_id)
     if doubled:
         ledger.fault_of_start(group[0].start.id, "two answers have one id", want="an id for each", got=doubled)
 

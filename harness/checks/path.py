@@ -86,7 +86,7 @@ def _judge_abstained(evidence: Evidence, ledger: Ledger) -> None:
         ledger.compare(case, "the reason", prediction.reason, counts.reason)
         is_equal = equal_replies(ledger, case, want, got, _THAN_PLAIN)
         if is_equal and ledger.compare(case, f"logprobs{_THAN_PLAIN}", want.logprobs, got.logprobs):
-            compare_dumps(ledger, case, reference)
+            compare_dumps(evidence, ledger, case, reference)
 
 
 def _judge_drafts_made(evidence: Evidence, ledger: Ledger) -> None:
@@ -98,6 +98,10 @@ def _judge_drafts_made(evidence: Evidence, ledger: Ledger) -> None:
             said = f"drafted=0 rounds={counts.rounds} plain={counts.plain} reason={counts.reason}"
             ledger.fault(walk.case, f"a reply of {walk.want.tokens} tokens made no draft", want="drafted > 0", got=said)
     _judge_unpredicted(evidence, ledger)
+    for case in evidence.cases("drafts-made"):
+        if case.facts.expect == "not-engaged" and ledger.reply(case) is not None and case.answer.counts is not None:
+            ledger.examine(case.start.id)
+            ledger.compare(case, "drafts of an arm that is not to engage", 0, case.answer.counts.drafted)
 
 
 def _judge_unpredicted(evidence: Evidence, ledger: Ledger) -> None:

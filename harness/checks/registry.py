@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.checks import (
+    capabilities,
     controls,
     counts,
     cuts,
@@ -52,6 +53,7 @@ _ORDER = (
     "grammar-valid",
     "device-opens",
     "device-passes",
+    "capabilities",
     "known-faults",
 )
 
@@ -79,5 +81,6 @@ ALL_CHECKS: tuple[Check, ...] = _in_order(
     logprobs.CHECKS,
     grammar.CHECKS,
     devices.CHECKS,
+    capabilities.CHECKS,
     known.CHECKS,
 )

@@ -28,6 +28,7 @@ class Scored:
     token: str
     logprob: float
     alternatives: tuple[tuple[str, float], ...]
+    offset: int | None = None  # characters of the reply in front of it; a chat does not say it
 
 
 def read_logprobs(value: Any) -> tuple[Scored, ...]:
@@ -42,8 +43,8 @@ def read_logprobs(value: Any) -> tuple[Scored, ...]:
             f"logprobs: lists of {', '.join(str(len(column)) for column in columns)} entries are beside each other"
         )
     return tuple(
-        Scored(_text(index, token), _number(index, logprob), _named(index, alternatives))
-        for index, (token, logprob, alternatives, _) in enumerate(zip(*columns, strict=True))
+        Scored(_text(index, token), _number(index, logprob), _named(index, alternatives), _count(index, offset))
+        for index, (token, logprob, alternatives, offset) in enumerate(zip(*columns, strict=True))
     )
 
 
@@ -102,6 +103,12 @@ def _listed(value: Mapping[str, Any], name: str) -> list[Any]:
 def _text(index: int, value: Any) -> str:
     if not isinstance(value, str):
         raise BrokenScoresError(f"logprobs: a token of entry {index} is {value!r}, no string")
+    return value
+
+
+def _count(index: int, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BrokenScoresError(f"logprobs: text_offset of entry {index} is {value!r}, no count")
     return value
 
 

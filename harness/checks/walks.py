@@ -44,7 +44,7 @@ def walks(
         want = evidence.prediction(case)
         if is_asked and case.answer.counts is None:
             ledger.fault(case, "no counts came with the answer", want="counts", got=None)
-        elif is_asked and want is None:
+        elif is_asked and want is None and evidence.declared.reports_path:
             ledger.fault(case, "nothing predicts its path", want="a plain reply that was served to its end", got=None)
         elif want is not None and case.answer.status == 200 and case.answer.counts is not None and concerns(case, want):
             ledger.examine(case.start.id)

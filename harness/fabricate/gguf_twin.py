@@ -102,8 +102,10 @@ def _tokenize(writer: GGUFWriter, end_tokens: Sequence[int]) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(names)
-    kinds = (TokenType.CONTROL if token in SPECIALS else TokenType.NORMAL for token in range(len(names)))
-    writer.add_token_types([int(kind) for kind in kinds])
+    kinds = dict.fromkeys(range(len(names)), TokenType.NORMAL)
+    kinds |= dict.fromkeys(SPECIALS, TokenType.USER_DEFINED)  # shown as their literal text
+    kinds |= dict.fromkeys(end_tokens, TokenType.CONTROL)  # shown as nothing
+    writer.add_token_types([int(kind) for kind in kinds.values()])
     writer.add_token_merges([" ".join(names[token] for token in MERGED_IDS)])
     writer.add_bos_token_id(END_OF_TEXT)
     writer.add_add_bos_token(False)

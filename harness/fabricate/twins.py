@@ -174,6 +174,8 @@ def _draft_model(fixture: Fixture, base: str) -> Path:
 
 def _make_draft_once(fixture: Fixture, target: Path) -> None:
     original = Path(fixture.model)
+    if not original.is_dir():
+        return
     config = json.loads((original / CONFIG_FILE).read_bytes())
     context, shape = config["max_position_embeddings"], shape_of(config)
 

@@ -33,7 +33,7 @@ _SHOWN = 12  # names that one message holds
 def clean_twice(first: Clean, second: Clean) -> ProbeResult:
     """Compare two clean runs: no finding, no failed start, and the same number of answers looked at by each check."""
     troubles = [f"{printable(line)}" for clean in (first, second) for line in clean.problems]
-    troubles += [told(finding) for clean in (first, second) for finding in clean.findings]
+    troubles += [told(finding) for clean in (first, second) for finding in clean.unexpected]
     if not troubles and _examined(first) != _examined(second):
         troubles.append(f"the two runs examined {_examined(first)} and {_examined(second)} answers")
     if troubles:

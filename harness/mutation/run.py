@@ -226,7 +226,7 @@ def _not_tested(workshop: Workshop) -> dict[str, str]:
 
 def _red(workshop: Workshop) -> tuple[str, ...]:
     return tuple(
-        dict.fromkeys(told for clean in workshop.cleans for told in (*clean.problems, *map(probes.told, clean.findings)))
+        dict.fromkeys(told for clean in workshop.cleans for told in (*clean.problems, *map(probes.told, clean.unexpected)))
     )
 
 

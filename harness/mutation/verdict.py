@@ -57,9 +57,9 @@ class Decision:
 
 
 def new_findings(clean: Iterable[Finding], mutant: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the mutant's findings at places where the same check found nothing in the clean run."""
-    known = {_place(finding) for finding in clean}
-    return tuple(finding for finding in mutant if _place(finding) not in known)
+    """Return the mutant's findings at places where the same check found nothing in the clean run; known faults are none."""
+    places = {_place(finding) for finding in clean}
+    return tuple(finding for finding in mutant if not finding.known and _place(finding) not in places)
 
 
 def attempt(asked: Sequence[str], clean: Iterable[Finding], mutant: Iterable[Finding], events: Iterable[Event]) -> Attempt:

@@ -37,8 +37,13 @@ class Clean:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the checks found without any fault."""
+        """What the checks found without any fault planted, known faults of the subject included."""
         return self.judgement.findings if self.judgement else ()
+
+    @property
+    def unexpected(self) -> tuple[Finding, ...]:
+        """What no known fault explains: the baseline is red."""
+        return tuple(finding for finding in self.findings if not finding.known)
 
 
 @dataclass(slots=True)

@@ -81,8 +81,8 @@ class Oracle:
         names |= dict.fromkeys(one.start.model for one in spoken if _is_drafted(one, declared))
         spoken = [one for one in spoken if one.start.model in names and self._can_read(one)]
         drafted = [one for one in spoken if _is_drafted(one, declared)]
-        for one in spoken:
-            self._speaker(one.start.model).guess([one.sequence])
+        for name in names:
+            self._speaker(name).guess([one.sequence for one in spoken if one.start.model == name])
         try:
             sayings = tuple(self._sayings(told))
             draftings = tuple(self._draftings(drafted))
@@ -91,7 +91,7 @@ class Oracle:
         return Expectations(
             recipe=plan.recipe,
             models={name: self._facts(name) for name in names},
-            block_sizes={pack: drafter.pack.block_size for (_, pack), drafter in self._drafters.items()},
+            block_sizes={one.pack: self._drafters[one.weights, one.pack].pack.block_size for one in draftings},
             sayings=sayings,
             draftings=draftings,
         )

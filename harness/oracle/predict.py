@@ -39,6 +39,7 @@ class Prediction(msgspec.Struct, frozen=True):
     rounds: tuple[Round, ...] | None = None
     last: int | None = None  # 1 if the last counted token was not run through the model
     unknown: str = ""  # why counts, rounds and last are None
+    end_place: int | None = None  # where in a block an end token comes, where the rounds alone do not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +107,15 @@ def _of_stream(start: Start, request: Request, said: Said, declared: Declared, k
     if path is None:
         return None
     walk = path.trace
-    prediction = _walked(said, walk, "spec" if walk.num_drafted else "plain", facts, NOTHING_TO_SAY, 0)
+    path_taken = "spec" if walk.num_drafted else "plain"
+    prediction = _walked(said, walk, path_taken, facts, NOTHING_TO_SAY, 0)
+    prediction = msgspec.structs.replace(prediction, end_place=path.end_place)
     assert prediction.counts is not None
     if declared.trims_at_stop:
         return prediction
     if path.num_accepted is None:
         return msgspec.structs.replace(prediction, counts=None, unknown="what follows the end of the reply is not known")
-    return msgspec.structs.replace(
-        prediction, counts=msgspec.structs.replace(prediction.counts, accepted=path.num_accepted)
-    )
+    return msgspec.structs.replace(prediction, counts=msgspec.structs.replace(prediction.counts, accepted=path.num_accepted))
 
 
 def _must_abstain(request: Request, behaviours: Mapping[str, str]) -> bool:

@@ -27,6 +27,7 @@ class Walked:
 
     trace: Trace
     num_accepted: int | None  # None: what is behind a stop or an end token is not known
+    end_place: int  # where in a block an end token came: 0 = the base's own token, j = the j-th draft
 
 
 def is_streamwise(oracle: str) -> bool:
@@ -63,7 +64,7 @@ def walk_stream(prompt: Ids, said: Said, rules: Rules, drafter: Drafter, beyond:
         trace = walked(said, rules, head)
     except NotAskedError:
         return None
-    return Walked(trace, _num_matching(trace, said, beyond))
+    return Walked(trace, _num_matching(trace, said, beyond), _end_place(trace, said))
 
 
 def _num_matching(trace: Trace, said: Said, beyond: Ids) -> int | None:
@@ -79,6 +80,15 @@ def _num_matching(trace: Trace, said: Said, beyond: Ids) -> int | None:
     if matching == len(coming) < len(last.drafts):
         return None
     return trace.num_accepted - last.accepted + matching
+
+
+def _end_place(trace: Trace, said: Said) -> int:
+    """Return the place of the end token: in the last round, if that is what the last token before it was run with."""
+    if said.end_token is None or not trace.rounds or not trace.steps[-1].drafts:
+        return 0
+    last = trace.steps[-1]
+    ends_it = last.index + 1 + last.accepted == len(said.ids)
+    return last.accepted + 1 if ends_it and last.drafts[last.accepted : last.accepted + 1] == (said.end_token,) else 0
 
 
 def _parsed(oracle: str) -> tuple[str, int]:

@@ -43,6 +43,8 @@ def abstained(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
         yield from ask(_with(source, fields), *((PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN))
     dumping = (DUMP_PLAIN, DUMP_LOOKUP) if tier is Tier.MUTATION else DUMP
     yield from ask(completion(source, BUDGET, CHECK), PLAIN, *dumping)
+    every = {"presence_penalty": 1.5, "repetition_penalty": 1.5, "logit_bias": _ban_of_first(source)}
+    yield from ask(_with(source, every), PLAIN, DUMP_PLAIN)
     if tier is Tier.MUTATION:
         return
     for request in _dumped(source):
@@ -99,6 +101,9 @@ def _dumped(source: Stream) -> Iterator[Request]:
     """Yield what arms that leave files of logits are asked beside one greedy request: other reasons, and replies that are cut."""
     yield _with(source, {"logprobs": 3})
     yield _with(source, {"presence_penalty": 2.0})
+    yield _with(source, {"frequency_penalty": 1.5})
+    yield _with(source, {"repetition_penalty": 1.5})
+    yield _with(source, {"logit_bias": _ban_of_first(source)})
     yield completion(source, max(BUDGETS), CHECK, temperature=TEMPERATURE, seed=SEED)
     yield completion(source, WHOLE_REPLY, CHECK, stop=[source.reply[6:8]])
     yield streamed(source, BUDGET, CHECK)

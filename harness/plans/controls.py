@@ -43,6 +43,7 @@ def _canary(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     check, hit = "control-canary", fixture.of_role("hit")[0]
     starts = MAIN if tier is Tier.MUTATION else (*MAIN, *DEVICE)
     yield from ask(completion(hit, 5, check, role=ENGAGES), *starts)
+    yield from ask(completion(fixture.of_role("repeat")[0], 24, check, role=ENGAGES), *starts)
     yield from ask(_sampled(fixture, check, ABSTAINS), *starts)
     yield from ask(completion(hit, 1, check, role=SILENT), *starts)
 

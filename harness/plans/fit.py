@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from harness.oracle.abstain import asks_for
 from harness.plans.alone import with_draft_model
 from harness.records.fixture import Fixture
 from harness.records.need import Need, lacked_by_arm, lacked_by_subject
@@ -23,7 +24,10 @@ from harness.subjects.dialects import unsaid
 Needs = Mapping[str, Sequence[Need]]  # by check
 FAILS_BY_HAND = ("fail_pass", "failed")  # a parameter, and the role of the one request for which it is there
 WHOLE = "whole"  # role of a reply that nothing cuts
-CAPABILITIES = "capabilities"
+CAPABILITIES, ASKS = "capabilities", "asks-"  # a law, and how the roles of its requests begin
+CLIENT_ERROR = 400
+UNSUPPORTED = "unsupported"
+PROMPT = "prompt"  # a field that every dialect refuses where it is as long as the context
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     left = _Left({})
     starts = [one for start in plan.starts for one in _played(start, description, left)]
     starts = _with_references(starts, left)
-    starts = [_spoken(start, description, left) for start in starts]
+    starts = [_supported(_spoken(start, description, left), declared, left) for start in starts]
     if description.dialect.ignore_eos is IgnoreEos.BANS:
         starts = _moved_wholes(starts, left)
     starts = [_shown(start, declared, needs, left) for start in starts]
@@ -70,12 +74,18 @@ def _played(start: Start, description: Description, left: _Left) -> Iterator[Sta
         else:
             fixed = _without_failing_by_hand(fixed, description.parameters_of(arm))
             strange = sorted(fixed.parameters.keys() - description.parameters_of(arm))
-            why = f"arm {arm} takes no {', '.join(strange)}" if strange else ""
+            why = f"arm {arm} takes no {', '.join(strange)}" if strange else _too_few(fixed, arm, description)
         if why or fixed is None:
             left.out(checks, why)
             continue
         name = start.id if len(arms) == 1 and arm == start.arm else _renamed(start, arm)
         yield msgspec.structs.replace(fixed, id=name, arm=arm)
+
+
+def _too_few(start: Start, arm: str, description: Description) -> str:
+    k, least = start.parameters.get("k"), description.arms[arm].least_k
+    is_short = start.expect != "refused" and isinstance(k, int) and k < least
+    return f"arm {arm} drafts {least} tokens or more" if is_short else ""
 
 
 def _renamed(start: Start, arm: str) -> str:
@@ -125,9 +135,30 @@ def _spoken(start: Start, description: Description, left: _Left) -> Start:
         words = unsaid(request, description)
         if words:
             left.out(request.checks, f"its dialect has no words for {words[0]}")
+        elif _must_name_a_field(request) and not description.dialect.names_refusals:
+            left.out(request.checks, "its refusals do not name a field")
         else:
             kept.append(request)
     return msgspec.structs.replace(start, requests=tuple(kept))
+
+
+def _supported(start: Start, declared: Declared, left: _Left) -> Start:
+    """Return a start with the requests whose fields the subject's surface has on its arm."""
+    behaviours = declared.capabilities.get(declared.facts_of(start).drafter, {})
+    kept = []
+    for request in start.requests:
+        asked = (*asks_for(request), *(role.removeprefix(ASKS) for role in request.roles if role.startswith(ASKS)))
+        lacking = [name for name in asked if behaviours.get(name) == UNSUPPORTED]
+        if lacking:
+            left.out(request.checks, f"its surface has no {lacking[0]}")
+        else:
+            kept.append(request)
+    return msgspec.structs.replace(start, requests=tuple(kept))
+
+
+def _must_name_a_field(request: Request) -> bool:
+    """Whether a request must be refused for a field whose value only the reference engine's dialect forbids."""
+    return request.expect >= CLIENT_ERROR and request.refusal not in ("", PROMPT)
 
 
 def _moved_wholes(starts: Sequence[Start], left: _Left) -> list[Start]:

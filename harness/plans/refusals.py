@@ -6,11 +6,12 @@ A refused start carries one request, with which one would notice that something 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from harness.plans.bad_bodies import CHATS, COMBINATIONS, FEW, FEW_TEXTS, MORE, MORE_CHATS, ROWS, TEXTS, Beside, of_wrong_type
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion
 from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN
@@ -20,73 +21,8 @@ from harness.records.plan import Request, Start, Tier
 CHECK = "refusals"
 BODY_LIMIT_BYTES = 1 << 20
 CONTEXT = 1024
+LONGEST_NAME = 100  # characters of a value in a request's name
 PROBE_DEADLINE_S = 5.0
-
-# A field and a value of it that must be refused by the field's name. The first few are one of each kind of rule.
-FEW_BAD_FIELDS: tuple[tuple[str, Any], ...] = (("max_tokens", 0), ("stop", ""), ("no_such_field", 1))
-BAD_FIELDS: tuple[tuple[str, Any], ...] = (
-    *FEW_BAD_FIELDS,
-    ("max_tokens", "five"),
-    ("max_tokens", 2.5),
-    ("prompt", ""),
-    ("prompt", []),
-    ("prompt", 5),
-    ("prompt", [1, -1]),
-    ("prompt", [1, 100_000]),
-    ("prompt", ["a"]),
-    ("temperature", "hot"),
-    ("temperature", -0.5),
-    ("top_p", 0),
-    ("top_p", 1.5),
-    ("top_k", 1.5),
-    ("seed", "x"),
-    ("stop", [""]),
-    ("stop", ["a", ""]),
-    ("stop", 5),
-    ("stop", [5]),
-    ("stop", list("abcdefghi")),  # nine
-    ("stream", "yes"),
-    ("ignore_eos", "no"),
-    ("return_token_ids", 1),
-    ("n", 2),
-    ("best_of", 2),
-    ("echo", True),
-    ("suffix", "x"),
-    ("tools", [{"type": "function"}]),
-)
-DEEP_BAD_FIELDS: tuple[tuple[str, Any], ...] = (
-    ("max_tokens", -1),
-    ("max_tokens", True),
-    ("max_tokens", [5]),
-    ("prompt", {"a": 1}),
-    ("prompt", [1, 2.5]),
-    ("prompt", [True]),
-    ("prompt", [[1, 2]]),
-    ("temperature", [0]),
-    ("temperature", True),
-    ("top_p", -1),
-    ("top_k", "x"),
-    ("seed", 1.5),
-    ("stop", [["a"]]),
-    ("stop", {"a": 1}),
-    ("stream", 1),
-    ("stream_options", {"include_usage": True}),  # of a request that is not streamed
-    ("return_spec", "yes"),
-    ("Max_tokens", 5),
-    ("", 1),
-)
-# Known to the dialect and not served yet: refused by name, never ignored. A row goes when its feature comes.
-UNSERVED_FIELDS: tuple[tuple[str, Any], ...] = (
-    ("logprobs", 1),
-    ("response_format", {"type": "json_object"}),
-    ("structured_outputs", {"regex": "a*"}),
-    ("presence_penalty", 0.5),
-    ("frequency_penalty", 0.5),
-    ("repetition_penalty", 1.1),
-    ("logit_bias", {"5": 1}),
-)
-FEW_BAD_TEXTS = ("{",)
-BAD_TEXTS = ("", "[]", "null", '"text"', '{"prompt": "a"', '{"prompt": "a", "max_tokens": NaN}', "\xff\xfe{}")
 
 
 def refusals(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -159,20 +95,45 @@ def _probe(request: Request) -> Request:
 
 def _bad_requests(fixture: Fixture, tier: Tier) -> Iterator[Request]:
     """Yield requests that must be refused, each with its status and the field that the answer must name."""
+    good = completion(fixture.stream("main-1"), 4, CHECK).body
+    assert good is not None
     is_small = tier is Tier.MUTATION
-    deep = (*DEEP_BAD_FIELDS, *UNSERVED_FIELDS) if tier is Tier.DEEP else UNSERVED_FIELDS
-    body = completion(fixture.stream("main-1"), 4, CHECK).body
-    assert body is not None
-    for field, value in FEW_BAD_FIELDS if is_small else (*BAD_FIELDS, *deep):
-        yield _bad(f"{field}={_brief(value)}", field, body={**body, field: value})
-    for text in FEW_BAD_TEXTS if is_small else (*FEW_BAD_TEXTS, *BAD_TEXTS):
-        yield _bad(f"body={_brief(text)}", "", raw=text)
+    for field, value in FEW if is_small else ROWS:
+        yield _bad(f"{field}={_brief(value)}", field, body={**good, field: value})
+    for text, param in FEW_TEXTS if is_small else TEXTS:
+        yield _bad(f"body={_brief(text)}", param, raw=text)
     if is_small:
         return
-    yield _bad("prompt-missing", "prompt", body={name: value for name, value in body.items() if name != "prompt"})
-    yield _bad("prompt-over-long", "prompt", body={**body, "prompt": [1] * CONTEXT})
-    large = json.dumps({**body, "prompt": "a" * BODY_LIMIT_BYTES})
+    yield from _bad_beside(good, CHATS)
+    yield _bad("prompt-missing", "prompt", body={name: value for name, value in good.items() if name != "prompt"})
+    yield _bad("prompt-over-long", "prompt", body={**good, "prompt": [1] * CONTEXT})
+    large = json.dumps({**good, "prompt": "a" * BODY_LIMIT_BYTES})
     yield _bad("body-too-large", "", raw=large, expect=413)
+    yield _bad("other-host", "", body=good, headers={"Host": "model.example"}, expect=403)
+    yield _bad("other-path", "", body=good, path="/v1/no-such-path", expect=404)
+    yield _bad("other-method", "", method="PUT", body=good, expect=405)
+    if tier is Tier.DEEP:
+        yield from _more_bad_requests(good)
+
+
+def _more_bad_requests(good: dict[str, Any]) -> Iterator[Request]:
+    asked = {(field, _brief(value)) for field, value in ROWS}
+    for field, value in (*MORE, *of_wrong_type()):
+        if (field, _brief(value)) not in asked:
+            yield _bad(f"{field}={_brief(value)}", field, body={**good, field: value})
+    yield from _bad_beside(good, MORE_CHATS)
+    yield _bad("prompt-longer-yet", "prompt", body={**good, "prompt": [1] * (CONTEXT + 1)})
+
+
+def _bad_beside(good: dict[str, Any], chats: Iterable[Beside]) -> Iterator[Request]:
+    """Yield fields that do not go together, and what a chat may not say."""
+    for param, fields in COMBINATIONS:
+        yield _bad(f"beside/{_brief(fields)}", param, body={**good, **fields})
+    chat = {name: value for name, value in good.items() if name != "prompt"}
+    chat |= {"messages": [{"role": "user", "content": "a"}]}
+    for param, fields in chats:
+        body = {name: value for name, value in {**chat, **fields}.items() if value is not None}
+        yield _bad(f"chat/{_brief(fields)}", param, body=body, path="/v1/chat/completions")
 
 
 def _bad(name: str, param: str, *, expect: int = 400, **how: Any) -> Request:
@@ -180,7 +141,8 @@ def _bad(name: str, param: str, *, expect: int = 400, **how: Any) -> Request:
 
 
 def _brief(value: Any) -> str:
-    return json.dumps(value)
+    written = json.dumps(value)
+    return written if len(written) <= LONGEST_NAME else f"{written[:LONGEST_NAME]}..."
 
 
 SLICES: dict[str, Slice] = {CHECK: refusals}

@@ -7,6 +7,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from harness.plans import (
+    capabilities,
     controls,
     cuts,
     devices,
@@ -45,5 +46,6 @@ SLICES: Mapping[str, Slice] = _joined(
     refusals.SLICES,
     logprobs.SLICES,
     grammar.SLICES,
+    capabilities.SLICES,
     known.SLICES,
 )

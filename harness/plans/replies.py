@@ -19,6 +19,7 @@ LOOKUP_K = 4  # of the shared lookup start
 WIDEST_K = 15  # drafts of a pass that is full: one row less than the engine's width
 AROUND_K = (1, 2, 3, 4, 5, 6, 7, 8, 9)  # budgets about both drafters' K, 4 and 7
 PREFIX_BUDGETS = (1, 2, 4, 5, 7, 8, 23, 24)
+CONTEXT = 1024  # positions of the main container
 BEYOND = 40  # leaves the prescribed reply, and gives late rounds their full width
 OTHER_SEED = 8
 
@@ -42,8 +43,16 @@ def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     for stream in swept:
         for budget in near[stream.name]:
             yield from ask(completion(stream, budget, check), *MAIN)
-    for stream in swept if tier is Tier.DEEP else ():
-        yield from ask(completion(stream, BEYOND, check), *MAIN)
+    if tier is Tier.DEEP:
+        for stream in swept:
+            yield from ask(completion(stream, BEYOND, check), *MAIN)
+        yield from ask(completion(_filling("full", fixture), BEYOND, check), *MAIN)
+
+
+def _filling(name: str, fixture: Fixture) -> Stream:
+    """Return a prompt that leaves the context of the main container room for one token."""
+    ids = joined(name, fixture.streams * 3).prompt_ids
+    return Stream(name, "", ids[: CONTEXT - 1], ())
 
 
 def same_sampled_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -74,6 +83,7 @@ def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
         return
     requests += [completion(fixture.stream(name), 24, check) for name in ("main-1", "repeat-1")]
     requests.append(completion(joined("twice", (wide[0], wide[0])), 24, check))
+    requests.append(completion(fixture.stream("hit-1"), 5, check))  # a budget below most K
     for request in requests:
         yield from ask(request, PLAIN, LOOKUP, DRAFT, *_other_drafters(fixture, tier))
     rules = DEEP_RULES if tier is Tier.DEEP else GATE_RULES
@@ -106,6 +116,9 @@ def _other_drafters(fixture: Fixture, tier: Tier) -> Iterator[Start]:
     for k in range(1, WIDEST_K + 1) if is_deep else (1, 2, 7, WIDEST_K):
         if k != LOOKUP_K:
             yield lookup(f"k-{k}", k)
+    if is_deep:
+        yield lookup("k-0", 0)  # no drafter at all
+        yield lookup("k-64", 64)  # more than a pass has rows
     for draft_k in range(1, fixture.block_sizes["mixed"] - 1) if is_deep else (3,):
         yield draft(f"k-{draft_k}", draft_k=draft_k)
     for pack in sorted(set(fixture.packs) - {"mixed"}) if is_deep else ():

@@ -73,6 +73,10 @@ class Lane:
         exchange.seconds = time.monotonic() - began
         return exchange
 
+    def renew(self) -> None:
+        """Drop the connection: the next request gets a new one."""
+        self._adapter.close()
+
     def close(self) -> None:
         """Close the connection."""
         self._session.close()

@@ -32,6 +32,7 @@ from harness.subjects.declarations import (
 from harness.subjects.tables import Fixtures, MetricsSource, Requirements, Strict
 
 BUILT_IN = frozenset({"python", "model", "pack", "port", "scratch", "device"})  # placeholders that the launcher fills
+ANY = "any"  # the table of capabilities of all that draft
 NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 
@@ -48,6 +49,7 @@ class Launch(Strict, frozen=True):
 class Arm(Strict, frozen=True):
     """One way of starting the subject, and what is known of it."""
 
+    least_k: NonNegative = 0  # a start that allows fewer drafts is none of this arm's
     role: str = ""  # which arm of a plan it plays: plain, lookup, draft, ...; "" = the one of its own name
     flags: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...]] = {}
@@ -100,6 +102,7 @@ class Speech(Strict, frozen=True):
     ids_field: str = "token_ids"  # of a choice
     stop_reason_field: str = "stop_reason"  # of a choice
     cached_field: str = "cached_tokens"  # of usage.prompt_tokens_details
+    closes_after_stream: bool = False  # it closes the connection behind a stream, without a word
     ignore_eos: IgnoreEos = IgnoreEos.GOES_ON
     names_refusals: bool = True  # a refusal names the field that is wrong (`param`)
     exact_scores: bool = True  # logprobs are equal bit for bit whatever the batch
@@ -159,7 +162,7 @@ class Description(Strict, frozen=True):
     limits: Limits = Limits()
     requires: Requirements = Requirements()
     fixtures: Fixtures = Fixtures()
-    capabilities: dict[str, dict[Capability, Behaviour]] = {}  # by drafter
+    capabilities: dict[str, dict[Capability, Behaviour]] = {}  # by drafter; "any": of all that draft
     known_faults: tuple[KnownFault, ...] = ()
     parallel_arms: bool = True  # False: a process-wide lock lets only one arm live at a time
     path: str = ""
@@ -190,12 +193,18 @@ class Description(Strict, frozen=True):
             exact_scores=self.dialect.exact_scores,
             most_opens=self.tracing.most_opens,
             never_equal=self.dialect.never_equal,
-            capabilities={
-                drafter: {capability.value: behaviour.value for capability, behaviour in table.items()}
-                for drafter, table in self.capabilities.items()
-            },
+            capabilities=self._behaviours(),
             known_faults=self.known_faults,
         )
+
+    def _behaviours(self) -> dict[str, dict[str, str]]:
+        """Return capability -> behaviour of every drafter; ANY speaks for those that draft, as far as their own tables do not."""
+        behaviours = {}
+        for drafter in dict.fromkeys(arm.drafter for arm in self.arms.values()):
+            shared = self.capabilities.get(ANY, {}) if drafter != "none" else {}
+            table = shared | self.capabilities.get(drafter, {})
+            behaviours[drafter] = {capability.value: behaviour.value for capability, behaviour in table.items()}
+        return behaviours
 
     def arms_of(self, role: str) -> tuple[str, ...]:
         """Return the arms that play a plan's arm, in the file's order."""
@@ -277,12 +286,17 @@ def _check(description: Description) -> None:
             raise _error(description, f"arms.{name}.dump", arm.dump, "is a file name with {id} in the scratch folder")
     drafters = {arm.drafter for arm in description.arms.values()}
     for drafter in description.capabilities:
-        if drafter not in drafters:
+        if drafter not in (*drafters, ANY):
             raise _error(description, f"capabilities.{drafter}", drafter, f"is no arm's drafter; use {sorted(drafters)}")
     for fault in description.known_faults:
         for arm_name in fault.arms:
             if arm_name not in description.arms:
                 raise _error(description, f"known_faults.{fault.id}.arms", arm_name, "is no arm of this description")
+        try:
+            re.compile(fault.message)
+        except re.error as error:
+            rule = f"is no regular expression ({error})"
+            raise _error(description, f"known_faults.{fault.id}.message", fault.message, rule) from error
     _check_warm(description)
 
 

@@ -65,7 +65,7 @@ def heard_stream(
     """Read a stream that came to its end. Raises BrokenBodyError, CountsError."""
     if description.dialect.name is Dialect.LLAMA:
         body = llama_reading.join_events(events)
-        said = heard(body, description)
+        said = Heard(llama_reading.read_reply(body, is_streamed=True), counts=llama_reading.read_counts(body))
         return HeardStream(said, llama_reading.visible(chunks, said.reply), llama_reading.is_closing(events[-1]))
     usages = [event for event in events if event.get("usage") is not None]
     reply = reading.join_events(events, chunks, description.dialect)

@@ -48,7 +48,8 @@ def render(description: Description, start: Start, places: Places, inherited: Ma
     device = places.device or given_device(arm.device)
     values = _values(start, places, device)
     used = placeholders(words)
-    _check_parameters(description, start, used, values)
+    unspoken = tuple(name for name, option in arm.options.items() if not option and name in start.parameters)
+    _check_parameters(description, start, (*used, *unspoken), values)
     entries = _path_entries(description, places.overlay)
     return Command(
         argv=tuple(word.format_map(values) for word in words),

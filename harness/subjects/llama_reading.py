@@ -17,19 +17,22 @@ LIMIT, WORD, EOS = "limit", "word", "eos"  # stop_type
 _FINISH = {LIMIT: "length", WORD: "stop", EOS: "stop"}
 
 
-def read_reply(body: Any) -> Reply:
-    """Return the reply of an unstreamed answer, or of a stream's last event with all that came before. Raises BrokenBodyError."""
+def read_reply(body: Any, *, is_streamed: bool = False) -> Reply:
+    """Return the reply of an unstreamed answer, or of a stream's last event with all that came before. Raises BrokenBodyError.
+
+    The ids of a stream are those that its events held, be they all or not.
+    """
     kind = _text(body, "stop_type")
     if kind not in _FINISH:
         raise BrokenBodyError(f"body: stop_type={kind!r}; want one of {', '.join(_FINISH)}")
     ids = _ids(body)
     num_tokens = _count(body, "tokens_predicted")
-    if ids is not None and len(ids) != num_tokens:
+    if ids is not None and len(ids) != num_tokens and not is_streamed:
         raise BrokenBodyError(f"body: {len(ids)} tokens beside tokens_predicted={num_tokens}")
     stop_reason: str | int | None = _text(body, "stopping_word") if kind == WORD else None
     scores = body.get("completion_probabilities")
     if kind == EOS:
-        stop_reason = ids[-1] if ids else None
+        stop_reason = ids[-1] if ids else None  # of a stream, its last event but one
         ids, num_tokens = ids[:-1] if ids is not None else None, num_tokens - 1
         scores = scores[:num_tokens] if isinstance(scores, list) else scores
     return Reply(

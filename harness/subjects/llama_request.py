@@ -58,7 +58,7 @@ def untranslatable(request: Request) -> tuple[str, ...]:
             continue
         try:
             _FIELDS[name](value)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
             found.append(f"field {name}={value!r} ({error})")
     return tuple(found)
 

@@ -30,7 +30,7 @@ def difference(before: Mapping[str, int], after: Mapping[str, int], source: Metr
 
     Raises CountsError for a counter that went back.
     """
-    added = {name: after[name] - before[name] for name in source.names}
+    added = {name: after[name] - before[name] for name in source.names if name != source.busy}
     for name, value in added.items():
         if value < 0:
             raise CountsError(f"metrics: {name} went back by {-value}")

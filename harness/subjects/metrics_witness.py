@@ -5,6 +5,7 @@ A reading is kept from one request to the next, so that each costs one question.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from harness.records.plan import Request
@@ -51,6 +52,16 @@ class MetricsWitness:
         self._before = None
 
     def _read(self) -> Mapping[str, int]:
+        """Read the counters once they stand still: what was broken off before may still be worked on."""
+        deadline = time.monotonic() + DEADLINE_S
+        reading = self._read_once()
+        while self._source.busy and reading[self._source.busy]:
+            if time.monotonic() > deadline:
+                raise CountsError(f"metrics: {self._source.busy} is not 0 in {DEADLINE_S:g} s after the last answer")
+            reading = self._read_once()  # answered between two passes of what is still worked on
+        return reading
+
+    def _read_once(self) -> Mapping[str, int]:
         exchange = self._lane.exchange(Request(id="", checks=(), path=self._source.path, method="GET"), DEADLINE_S)
         if exchange.status != OK:
             raise CountsError(f"metrics: {self._source.path} answered {exchange.status or exchange.failure}; want {OK}")

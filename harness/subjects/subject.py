@@ -137,6 +137,8 @@ class RunningSubject:
         first_line = self._pump.num_lines
         exchange = lane.exchange(sent(request, self._description), self._time_left(request.deadline_s))
         self._seems_dead = exchange.failure in (RESET, REFUSED)
+        if exchange.is_stream and self._description.dialect.closes_after_stream:
+            lane.renew()
         answer = read_answer(request, exchange, self._description)
         counts, failure = self._counts(answer, exchange, first_line if alone else None)
         self._brackets.append(Bracket(request.id, start, self._handle.log_size()))

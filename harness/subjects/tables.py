@@ -33,8 +33,9 @@ class MetricsSource(Strict, frozen=True):
     tokens: str
     rounds: str = ""
     cached: str = ""
+    busy: str = ""  # a gauge: how many requests it works on, 0 when the counters stand still
 
     @property
     def names(self) -> tuple[str, ...]:
         """The counters that are read."""
-        return tuple(name for name in (self.drafted, self.accepted, self.tokens, self.rounds, self.cached) if name)
+        return tuple(name for name in (self.drafted, self.accepted, self.tokens, self.rounds, self.cached, self.busy) if name)

@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cache-type-v", choices=CACHE_TYPES, default="f16")
     made.add_argument("--cache-ram", type=int, default=8192)  # MiB
     made.add_argument("--log-verbosity", type=int, default=3)
-    for name in ("--no-warmup", "--no-cache-prompt", "--metrics", "--special"):
+    for name in ("--no-warmup", "--no-cache-prompt", "--metrics"):
         made.add_argument(name, action="store_true")
     _add_drafter_flags(made)
     return made
@@ -80,7 +80,6 @@ def common_params(llama: Any, flags: argparse.Namespace) -> Any:
     params.cache_prompt = not flags.no_cache_prompt
     params.cache_ram_mib = flags.cache_ram
     params.endpoint_metrics = flags.metrics
-    params.special = flags.special
     params.verbosity = flags.log_verbosity
     params.n_threads_http = flags.threads_http
     params.cpuparams.n_threads = flags.threads

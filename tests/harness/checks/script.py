@@ -44,7 +44,7 @@ class Script:
 
     def drafts(self, prompt: tuple[int, ...], num_emitted: int) -> tuple[int, ...]:
         """Return what a pack drafts behind the last of so many tokens of the reply."""
-        num_right = ((len(prompt) + num_emitted) * 3 + 4) % (PACK_K + 1)
+        num_right = (len(prompt) + num_emitted) * 7 % 11 % (PACK_K + 1)
         reply = self.prescribed(prompt)
         num_right = min(num_right, len(reply) - num_emitted) if reply else num_right
         last = self.token(prompt, num_emitted - 1)

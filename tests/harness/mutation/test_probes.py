@@ -33,6 +33,11 @@ def test_two_clean_runs_hold() -> None:
     assert probes.clean_twice(Clean((), judgement=judged()), Clean((), judgement=judged())).holds
 
 
+def test_a_known_fault_of_the_subject_does_not_make_a_clean_run_red() -> None:
+    known = Finding("same-reply", Verdict.MISMATCH, "lookup", "r", "text differs", known="fault-a")
+    assert probes.clean_twice(Clean((), judgement=judged(known)), Clean((), judgement=judged(known))).holds
+
+
 @pytest.mark.parametrize(
     ("second", "told"),
     [

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 
 from harness.mutation.verdict import (
@@ -79,6 +80,11 @@ def test_only_findings_at_places_that_the_clean_run_lacks_are_new() -> None:
     clean = [finding(A), finding(B, request="")]
     mutant = [finding(A, message="otherwise", got=2), finding(A, request="s"), finding(C), finding(B, request="")]
     assert new_findings(clean, mutant) == (mutant[1], mutant[2])
+
+
+def test_a_known_fault_of_the_subject_is_no_finding_of_the_mutant() -> None:
+    known = msgspec.structs.replace(finding(A), known="fault-a")
+    assert new_findings([], [known, finding(B)]) == (finding(B),)
 
 
 def test_a_check_that_fails_in_the_clean_run_at_the_same_place_is_no_killer() -> None:

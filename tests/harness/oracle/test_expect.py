@@ -210,6 +210,15 @@ def test_files_are_read_once_and_only_those_that_matter(files: Files, reply_ids:
     assert sorted(files.asked) == ["random", "tiny", "tiny"]  # its facts, its weights
 
 
+def test_a_plan_is_told_of_its_own_packs_alone_whoever_was_asked_before(files: Files, reply_ids: tuple[int, ...]) -> None:
+    request, oracle = asks(3), Oracle(files)
+    replies = {request.id: reply_ids[:3]}
+    other = draft("other", "another")
+    first = run_of(asked(PLAIN, request), asked(other, request), replies=replies)
+    second = run_of(asked(PLAIN, request), asked(DRAFT, request), replies=replies)
+    assert [oracle.completed(run).expectations.block_sizes for run in (first, second)] == [{"another": 5}, {"random": 5}]  # type: ignore[union-attr]
+
+
 def test_expectations_survive_the_file_border(files: Files, reply_ids: tuple[int, ...]) -> None:
     request = asks(8, "oracle-reply")
     run = Oracle(files).completed(run_of(asked(PLAIN, request), asked(DRAFT, request), replies={request.id: reply_ids}))
