@@ -70,19 +70,30 @@ def _judge_one(
     if not _SHOWS[capability](_Probe(case, reply, plainly, cases)):
         ledger.fault(case, f"{capability} was ignored: the answer does not show it", want=_told(case, capability), got=reply.text)
         return
-    _judge_path(ledger, case, capability, behaviour)
+    _judge_path(evidence, ledger, case, capability, behaviour)
 
 
-def _judge_path(ledger: Ledger, case: Case, capability: str, behaviour: str) -> None:
-    """Hold whether a served request was speculated on; where its drafts are up to what it says, only that it was not."""
+def _judge_path(evidence: Evidence, ledger: Ledger, case: Case, capability: str, behaviour: str) -> None:
+    """Hold whether a served request was speculated on."""
     counts = case.answer.counts
     if counts is None or not speculates(case):
         return
     path = path_taken(counts)
     if behaviour == ABSTAINS and path != "plain":
-        ledger.fault(case, f"{capability} is declared {behaviour}, and drafts were made", want="plain", got=path)
-    elif behaviour == ENGAGED and path != "spec" and capability in _REPEATING:
-        ledger.fault(case, f"{capability} is declared {behaviour}, and no drafts were made", want="spec", got=path)
+        ledger.fault(case, f"{capability} is declared {behaviour}, and was speculated on", want="plain", got=path)
+    elif behaviour == ENGAGED and path != "spec" and _must_engage(evidence, case, capability):
+        ledger.fault(case, f"{capability} is declared {behaviour}, and was not speculated on", want="spec", got=path)
+
+
+def _must_engage(evidence: Evidence, case: Case, capability: str) -> bool:
+    """Whether a request must be speculated on if its arm engages on its field: not where a path is only seen by its drafts, and no drafts
+    are due."""
+    if evidence.declared.reports_path:
+        return True
+    want = evidence.prediction(case)
+    if want is not None:
+        return want.path == "spec"
+    return capability in _REPEATING and not case.facts.remembers
 
 
 def _shows_stop(probe: _Probe) -> bool:

@@ -43,7 +43,8 @@ def _places(run: Run, results: Sequence[CheckResult]) -> dict[tuple[str, str, st
 
 def _named(run: Run, finding: Finding, places: dict[tuple[str, str, str], str]) -> Finding:
     faults = {fault.id: fault for fault in run.declared.known_faults}
-    known = places.get((finding.check, finding.start, finding.request), "")
+    place = finding.check, finding.start
+    known = places.get((*place, finding.request)) or places.get((*place, ""), "")
     if known and finding.check == faults[known].check and not is_of(run, faults[known], finding):
         known = ""  # another finding of the same check at the same place
     return msgspec.structs.replace(finding, known=known)

@@ -24,6 +24,7 @@ from harness.subjects.dialects import unsaid
 Needs = Mapping[str, Sequence[Need]]  # by check
 FAILS_BY_HAND = ("fail_pass", "failed")  # a parameter, and the role of the one request for which it is there
 WHOLE = "whole"  # role of a reply that nothing cuts
+SWEEP = "sweep"  # role of many sampled requests alike
 CAPABILITIES, ASKS = "capabilities", "asks-"  # a law, and how the roles of its requests begin
 CLIENT_ERROR = 400
 UNSUPPORTED = "unsupported"
@@ -46,7 +47,7 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     declared = description.declared()
     left = _Left({})
     starts = [one for start in plan.starts for one in _played(start, description, left)]
-    starts = _with_references(starts, left)
+    starts = _with_references(starts if _samples_with_drafts(declared) else [_unswept(start) for start in starts], left)
     starts = [_supported(_spoken(start, description, left), declared, left) for start in starts]
     if description.dialect.ignore_eos is IgnoreEos.BANS:
         starts = _moved_wholes(starts, left)
@@ -156,6 +157,15 @@ def _supported(start: Start, declared: Declared, left: _Left) -> Start:
     return msgspec.structs.replace(start, requests=tuple(kept))
 
 
+def _samples_with_drafts(declared: Declared) -> bool:
+    return any(behaviours.get("temperature") == "engaged" for behaviours in declared.capabilities.values())
+
+
+def _unswept(start: Start) -> Start:
+    """Leave out requests that are worth their time on subjects that speculate while sampling."""
+    return msgspec.structs.replace(start, requests=tuple(one for one in start.requests if SWEEP not in one.roles))
+
+
 def _must_name_a_field(request: Request) -> bool:
     """Whether a request must be refused for a field whose value only the reference engine's dialect forbids."""
     return request.expect >= CLIENT_ERROR and request.refusal not in ("", PROMPT)
@@ -191,7 +201,9 @@ def _goes_on_behind_end(start: Start, request: Request) -> bool:
 
 def _plainly(request: Request) -> Request:
     body = {name: value for name, value in (request.body or {}).items() if name != "ignore_eos"}
-    return msgspec.structs.replace(request, id=request.id.replace("/ignore_eos=True", ""), body=body)
+    checks = tuple(check for check in request.checks if check != CAPABILITIES)
+    name = request.id.replace("/ignore_eos=True", "")
+    return msgspec.structs.replace(request, id=name, checks=checks, role=WHOLE, body=body)
 
 
 def _also_asked(start: Start, requests: Sequence[Request]) -> Start:

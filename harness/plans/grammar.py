@@ -24,7 +24,7 @@ from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Request, Start, Tier
 
 CHECK = "grammar-valid"
-ROOM = 24  # tokens: more than a reply of a finite grammar needs, and less than one of an open grammar takes
+ROOM = 40  # tokens: more than a reply of a finite grammar needs, and less than one of an open grammar takes
 
 
 def grammar_valid(fixture: Fixture, tier: Tier) -> Iterator[Asked]:

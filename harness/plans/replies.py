@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from harness.plans.abstain import neutral
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.cuts import end_starts
 from harness.plans.devices import device_requests
@@ -22,6 +24,19 @@ PREFIX_BUDGETS = (1, 2, 4, 5, 7, 8, 23, 24)
 CONTEXT = 1024  # positions of the main container
 BEYOND = 40  # leaves the prescribed reply, and gives late rounds their full width
 OTHER_SEED = 8
+# Few candidates each: a draw that falls on the border between two of them may go either way by the last bit of a row.
+SAMPLERS: tuple[dict[str, Any], ...] = (
+    {"temperature": 0.9, "top_k": 2},
+    {"temperature": 1.0, "top_k": 3},
+    {"temperature": 0.8, "top_k": 4},
+    {"temperature": 2.0, "top_k": 5},
+    {"temperature": 1.5, "top_k": 8},
+    {"temperature": 1.3, "top_k": 3, "top_p": 0.9},
+    {"temperature": 1.2, "top_k": 6, "top_p": 0.8},
+    {"temperature": 1.0, "top_k": 5, "presence_penalty": 0.6},
+    {"temperature": 1.0, "top_k": 4, "frequency_penalty": 0.4, "repetition_penalty": 1.1},
+    {"temperature": 1.0, "top_k": 4, "logit_bias": {"93": 4}},
+)
 
 
 def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -37,6 +52,8 @@ def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     for request in device_requests(fixture, tier, check):
         if request.is_greedy:
             yield from ask(request, *DEVICE)
+    for request in neutral(fixture.stream("hit-1"), check):
+        yield from ask(request, *MAIN)
     every = tuple(range(1, 25))
     near = {stream.name: every if tier is Tier.DEEP else AROUND_K for stream in fixture.streams}
     swept = fixture.streams if tier is Tier.DEEP else tuple(map(fixture.stream, ("main-1", "hit-1", "repeat-1")))
@@ -61,6 +78,7 @@ def same_sampled_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     starts: tuple[Start, ...] = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
     if tier is not Tier.MUTATION:
         yield from seed_plan(fixture)
+        yield from _sampled_sweep(fixture, check)
     names = ("main-1", "main-2", "miss-1") if tier is Tier.DEEP else ("main-1",)
     for stream in map(fixture.stream, names):
         budget = max(BUDGETS)
@@ -70,6 +88,14 @@ def same_sampled_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
         for request in (first, other, completion(stream, budget, check), again):
             yield from ask(request, *starts)
             yield from ask(request, *(() if tier is Tier.MUTATION else DEVICE))
+
+
+def _sampled_sweep(fixture: Fixture, check: str) -> Iterator[Asked]:
+    """Every stream under every sampler, each with a seed of its own: a subject that drafts while sampling may differ at any token."""
+    for number, stream in enumerate(fixture.streams):
+        for turn, sampler in enumerate(SAMPLERS):
+            fields = {**sampler, "seed": SEED + 100 * (turn + 1) + number}
+            yield from ask(completion(stream, max(BUDGETS), check, role="sweep", **fields), *MAIN)
 
 
 def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:

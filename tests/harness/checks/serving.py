@@ -152,7 +152,7 @@ def logits(context: Sequence[int], chosen: int | None) -> tuple[float, ...]:
     row = [noise.gauss(0, 1) - 10 * (token >= 94) for token in range(PADDED)]
     row[VOCABULARY] = 50.0
     if chosen is not None:
-        row[chosen] = max(row[:VOCABULARY]) + 1
+        row[chosen] = max(row[:VOCABULARY]) + 20  # it leads whatever a request wants changed
     return struct.unpack(f"<{PADDED}f", struct.pack(f"<{PADDED}f", *row))
 
 
@@ -182,7 +182,7 @@ def _constrained(
     text, ids = "", list[int]()
     for token in wanted:
         allowed = [character for character in characters if may_become(text + character)]
-        if is_whole(text) and (not allowed or token % 2):
+        if is_whole(text) and not allowed:
             return (*ids, END)
         text += allowed[token % len(allowed)]
         ids.append(ord(text[-1]) - 33)

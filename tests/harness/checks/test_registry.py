@@ -27,8 +27,12 @@ LAWS = {
     "hit-miss-decoy": Verdict.NOT_ENGAGED,
     "fallback-round": Verdict.WRONG_PATH,
     "request-order": Verdict.MISMATCH,
+    "prefix-cache": Verdict.MISMATCH,
     "cancel-frees": Verdict.MISMATCH,
+    "concurrent-neighbours": Verdict.MISMATCH,
     "refusals": Verdict.MISMATCH,
+    "logprobs-target": Verdict.MISMATCH,
+    "grammar-valid": Verdict.MISMATCH,
     "device-opens": Verdict.DEVICE,
     "device-passes": Verdict.DEVICE,
 }

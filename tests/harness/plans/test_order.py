@@ -10,12 +10,20 @@ def test_the_probe_alone_is_the_first_request_of_its_start_and_over_before_a_pas
     for tier in Tier:
         plan = plan_of("request-order", tier)
         for start in plan.starts:
-            first, second = start.requests[:2]
-            if start.id.startswith("order"):
+            if start.id.startswith(("order", "cached")):
+                first, second = start.requests[:2]
                 assert first.role == "alone"
                 assert second.role == "failed"
                 assert len(first.prompt_ids) + first.max_tokens <= int(start.parameters["fail_pass"])
                 assert second.max_tokens >= int(start.parameters["fail_pass"]) * 8
+
+
+def test_the_arms_with_a_cache_are_asked_in_the_gate_what_the_others_are_and_the_same_probe_twice() -> None:
+    plan = plan_of("request-order", Tier.GATE)
+    asked = [request.id for request in plan.start("order/draft").requests]
+    for name in ("cached/plain", "cached/lookup", "cached/draft"):
+        assert [request.id for request in plan.start(name).requests] == [*asked, "hit-1/24/after-itself"]
+    assert not any(start.id.startswith("cached") for start in plan_of("request-order", Tier.MUTATION).starts)
 
 
 def test_the_over_long_disturbance_is_longer_than_the_context() -> None:

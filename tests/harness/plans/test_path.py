@@ -43,7 +43,8 @@ def test_each_seed_mutant_fails_its_check_on_the_slice_of_each_tier(check_id: st
 @pytest.mark.parametrize("check_id", list(SLICES))
 def test_a_mutation_slice_is_asked_of_shared_starts_in_few_requests(check_id: str) -> None:
     plan = plan_of(check_id, Tier.MUTATION)
-    assert {start.id for start in plan.starts} <= {"plain", "lookup", "draft"}
+    dumping = {"dump/plain", "dump/lookup"} if check_id == "abstained" else set()  # one reason is the server's, not a request's
+    assert {start.id for start in plan.starts} <= {"plain", "lookup", "draft"} | dumping
     assert sum(len(start.requests) for start in plan.starts) <= 20
 
 
@@ -75,14 +76,6 @@ def test_the_gate_of_engaged_exactly_holds_the_whole_seed_plan_on_each_arm() -> 
     seeds = {request.id for request in seed_requests(fixture())}
     for start in plan.starts:
         assert {request.id for request in start.requests if "seed" in request.roles} == seeds
-
-
-def test_the_gate_of_abstained_samples_in_each_way_that_a_body_can_ask_for_it() -> None:
-    bodies = [request.body or {} for request in plan_of("abstained", Tier.GATE).start("draft").requests]
-    assert any("temperature" not in body for body in bodies)
-    assert any(body.get("top_k") == 1 for body in bodies)
-    assert any(body.get("stream") for body in bodies)
-    assert all(abstains(request) == "sampled" for request in plan_of("abstained", Tier.DEEP).start("draft").requests)
 
 
 def test_the_gate_of_exact_counts_walks_every_stream_and_every_role_at_several_budgets() -> None:
