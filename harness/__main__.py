@@ -155,8 +155,8 @@ def _finish(recorded: Run, judgement: Judgement, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(judgement).decode())
     else:
-        if judgement.findings:
-            typer.echo(findings_text(judgement.findings) + "\n")
+        if judgement.counted:
+            typer.echo(findings_text(judgement.counted) + "\n")
         for recording in recorded.recordings:
             if recording.failure:
                 typer.echo(f"{recording.start.id}: {recording.failure}\n")

@@ -25,6 +25,7 @@ from harness.records.recording import Recording, Run, Trace
 from harness.runs.driver import Setting, record_plan
 from harness.subjects.column import Launcher
 from harness.subjects.description import Description, load_description
+from harness.subjects.requirements import require
 from harness.tracing.machine import Machine, probe
 
 ROOT = Path(__file__).parents[1]
@@ -80,6 +81,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
     """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged."""
     began = time.monotonic()
     description = load_description(options.subject)
+    require(description)
     fixture = fabricate(options.recipe)
     plan = plan_of(options, fixture)
     machine = probe(traced=options.traced)
@@ -99,6 +101,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
         recordings=recordings,
         tracer_control=tracer_control,
         decoys=decoys,
+        losses=machine.losses,
         seconds=time.monotonic() - began,
     )
     return Oracle(Containers(fixture)).completed(run)

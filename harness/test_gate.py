@@ -18,15 +18,18 @@ def test_check(check_id: str, arm: str, outcome: tuple[Run, Judgement], tested_a
     (result,) = [result for result in judgement.results if result.check == check_id]
     elsewhere = tested_arms[check_id] - {arm}
     findings = [finding for finding in result.findings if arms.get(finding.start) not in elsewhere]
+    counted = [finding for finding in findings if not finding.known]
+    if counted:
+        pytest.fail(findings_text(counted), pytrace=False)
     if findings:
-        pytest.fail(findings_text(findings), pytrace=False)
+        pytest.xfail(f"known faults: {', '.join(dict.fromkeys(finding.known for finding in findings))}")
 
 
 def test_verdict(outcome: tuple[Run, Judgement]) -> None:
     """The run is lossless, every check of the plan was executed, and every request of the plan was asked."""
     run, judgement = outcome
     assert [result.check for result in judgement.results if not result.examined] == []
-    assert {result.check for result in judgement.results} | set(judgement.not_tested) == set(run.plan.checks)
+    assert set(run.plan.checks) - {result.check for result in judgement.results} - set(judgement.not_tested) == set()
     num_asked = sum(len(recording.answers) for recording in run.recordings)
     assert num_asked == sum(len(start.requests) for start in run.plan.starts) > 0
     assert judgement.verdict is Verdict.LOSSLESS, "\n".join(recording.failure for recording in run.recordings)

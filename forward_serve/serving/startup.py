@@ -37,7 +37,7 @@ def load(flags: Flags) -> Loaded:
     """Open everything, check it against each other and run one pass. Raises Refusal naming file, value, rule and fix."""
     products = HostProducts() if flags.device is None else _simulated(flags.device)
     container = open_container(flags.model)
-    tokenizer = Tokenizer(container.tokenizer_json, container.tokenizer_config)
+    tokenizer = Tokenizer(container.tokenizer_json, container.tokenizer_config, container.chat_template)
     grammars = Grammars(container.tokenizer_json, tokenizer.special_ids, container.vocab_bound, container.end_ids)
     base, head, wanted_k = _model(flags, container, products)
     k = min(wanted_k, base.width - 1)

@@ -19,14 +19,15 @@ from forward_serve.serving.chat import CHATML, ChatTemplate, Message
 class Tokenizer:
     """A byte-level BPE tokenizer.
 
-    `tokenizer_json` is the text of tokenizer.json, `config` the object of tokenizer_config.json. Raises Refusal
-    for a tokenizer that the library cannot read or whose ids are not byte strings.
+    `tokenizer_json` is the text of tokenizer.json, `config` the object of tokenizer_config.json, `chat_template` the
+    container's (None: ChatML). Raises Refusal for a tokenizer that the library cannot read or whose ids are not byte strings.
     """
 
-    def __init__(self, tokenizer_json: str, config: Mapping[str, Any]) -> None:
+    def __init__(self, tokenizer_json: str, config: Mapping[str, Any], chat_template: str | None = None) -> None:
         self._library = _read(tokenizer_json)
         self._library.encode_special_tokens = True
         self._config = config
+        self._template_source = chat_template or CHATML
         self._added = {id_: token.content for id_, token in self._library.get_added_tokens_decoder().items()}
         self._specials = {token.content: id_ for id_, token in self._library.get_added_tokens_decoder().items() if token.special}
         self._bytes_of_character = byte_alphabet()
@@ -60,11 +61,8 @@ class Tokenizer:
             raise EngineError(f"tokenizer.json: token {token} holds {error}, which stands for no byte; correct it") from None
 
     def _compile_chat_template(self) -> ChatTemplate:
-        source = self._config.get("chat_template") or CHATML
-        if not isinstance(source, str):
-            raise EngineError("tokenizer_config.json: chat_template is no string; give one template")
         variables = {name: _literal(self._config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-        return ChatTemplate(source, list(self._specials), variables)
+        return ChatTemplate(self._template_source, list(self._specials), variables)
 
 
 def _read(tokenizer_json: str) -> Library:

@@ -14,6 +14,7 @@ from harness.checks.compare import asked_of, speculates, starts_of
 from harness.checks.evidence import Case, Evidence
 from harness.checks.path import path_taken
 from harness.checks.stops import stops_of
+from harness.oracle.abstain import asks_for
 from harness.oracle.constraints import constraint_of
 from harness.records.finding import Verdict
 from harness.records.recording import Reply
@@ -74,9 +75,11 @@ def _judge_one(
 
 
 def _judge_path(evidence: Evidence, ledger: Ledger, case: Case, capability: str, behaviour: str) -> None:
-    """Hold whether a served request was speculated on."""
+    """Hold whether a served request was speculated on; one that also asks for what its arm abstains on says nothing of other fields."""
     counts = case.answer.counts
-    if counts is None or not speculates(case):
+    behaviours = evidence.declared.capabilities[case.facts.drafter]
+    also_abstains = any(behaviours.get(other) == ABSTAINS for other in asks_for(case.request) if other != capability)
+    if counts is None or not speculates(case) or (also_abstains and behaviour == ENGAGED):
         return
     path = path_taken(counts)
     if behaviour == ABSTAINS and path != "plain":

@@ -75,6 +75,7 @@ FIXED = _of_regex("fixed", "[A-Z]{6}", repeated(one_of("A-Z"), 6, 6))
 ALTERNATING = _of_regex("alternating", "([a-m][n-z]){4}", repeated(sequence(one_of("a-m"), one_of("n-z")), 4, 4))
 WORDS = _of_regex("words", "cat|caterpillar|dog", either(literal("cat"), literal("caterpillar"), literal("dog")))
 OPEN = _of_regex("open", "[0-9]{2}(-[0-9]{2})*", sequence(_PAIR_OF_DIGITS, repeated(sequence(literal("-"), _PAIR_OF_DIGITS), 0)))
+LONG = _of_regex("long", "([0-9]{2}-){30}", repeated(sequence(_PAIR_OF_DIGITS, literal("-")), 30, 30))
 RESPONSE_SCHEMA = _of_language(
     "response-schema",
     _OF_SCHEMA,
@@ -83,4 +84,4 @@ RESPONSE_SCHEMA = _of_language(
 STRUCTURED_SCHEMA = _of_language("structured-schema", _OF_SCHEMA, {"structured_outputs": {"json": SCHEMA}})
 JSON_OBJECT = Constraint("json-object", {"response_format": {"type": "json_object"}}, is_object, may_become_object)
 
-CONSTRAINTS: tuple[Constraint, ...] = (FIXED, ALTERNATING, WORDS, OPEN, RESPONSE_SCHEMA, STRUCTURED_SCHEMA, JSON_OBJECT)
+CONSTRAINTS: tuple[Constraint, ...] = (FIXED, ALTERNATING, WORDS, OPEN, LONG, RESPONSE_SCHEMA, STRUCTURED_SCHEMA, JSON_OBJECT)

@@ -52,7 +52,7 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     if description.dialect.ignore_eos is IgnoreEos.BANS:
         starts = _moved_wholes(starts, left)
     starts = [_shown(start, declared, needs, left) for start in starts]
-    predicted = [check for check in plan.checks if Need.PREDICTIONS in needs.get(check, ())]
+    predicted = [check for check in plan.checks if _is_predicted(check, declared, needs)]
     starts, unasked = with_draft_model(starts, declared, fixture, predicted)
     gone = _laws_gone(plan, starts, declared, needs, left)
     starts = [_without(start, gone) for start in starts]
@@ -273,15 +273,20 @@ def _still_needed(starts: Sequence[Start]) -> Iterator[Start]:
             yield msgspec.structs.replace(start, requests=requests)
 
 
+def _is_predicted(check: str, declared: Declared, needs: Needs) -> bool:
+    """Whether a law that the subject can show needs predictions."""
+    wanted = needs.get(check, ())
+    return Need.PREDICTIONS in wanted and not any(lacked_by_subject(need, declared) for need in wanted)
+
+
 def _unpredicted(starts: Sequence[Start], declared: Declared, needs: Needs, checks: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield what is not tested on single arms: laws that need a prediction, on arms whose drafter no oracle knows."""
-    arms = {start.arm: declared.facts_of(start) for start in starts}
+    facts = {start.arm: declared.facts_of(start) for start in starts}
     for check in checks:
-        for arm, facts in arms.items():
-            for need in needs.get(check, ()):
-                why = lacked_by_arm(need, facts)
-                if why:
-                    yield f"{check} on {arm}", why
+        whys = {arm: lacked_by_arm(need, facts[arm]) for arm in facts for need in needs.get(check, ())}
+        arms = [arm for arm, why in whys.items() if why]
+        if arms:
+            yield f"{check} on {', '.join(arms)}", whys[arms[0]]
 
 
 def _checks_of(start: Start) -> tuple[str, ...]:

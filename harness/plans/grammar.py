@@ -10,7 +10,7 @@ from harness.oracle.constraints import (
     CONSTRAINTS,
     FIXED,
     JSON_OBJECT,
-    OPEN,
+    LONG,
     RESPONSE_SCHEMA,
     STRUCTURED_SCHEMA,
     WORDS,
@@ -24,7 +24,7 @@ from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Request, Start, Tier
 
 CHECK = "grammar-valid"
-ROOM = 40  # tokens: more than a reply of a finite grammar needs, and less than one of an open grammar takes
+ROOM = 40  # tokens: more than a reply of a finite grammar needs, and less than one of a long grammar takes
 
 
 def grammar_valid(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -32,7 +32,7 @@ def grammar_valid(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     starts: tuple[Start, ...] = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
     source = fixture.stream("hit-1")
     yield from ask(completion(source, ROOM, CHECK), *starts)
-    asked: Sequence[Constraint] = (FIXED, ALTERNATING, OPEN, RESPONSE_SCHEMA)
+    asked: Sequence[Constraint] = (FIXED, ALTERNATING, LONG, RESPONSE_SCHEMA)
     for constraint in asked if tier is Tier.MUTATION else CONSTRAINTS:
         yield from ask(completion(source, ROOM, CHECK, label=constraint.name, **constraint.fields), *starts)
     if tier is Tier.MUTATION:
@@ -56,7 +56,7 @@ def _others(source: Stream) -> Iterator[Request]:
     yield completion(source, ROOM, CHECK, **sampling)
     yield completion(source, ROOM, CHECK, label=ALTERNATING.name, **sampling, **ALTERNATING.fields)
     yield completion(source, ROOM, CHECK, stop=["-"])
-    yield completion(source, ROOM, CHECK, label=OPEN.name, stop=["-"], **OPEN.fields)
+    yield completion(source, ROOM, CHECK, label=LONG.name, stop=["-"], **LONG.fields)
     yield chat(source, ROOM, CHECK)
     yield chat(source, ROOM, CHECK, label=JSON_OBJECT.name, **JSON_OBJECT.fields)
     yield chat(source, ROOM, CHECK, label=RESPONSE_SCHEMA.name, **RESPONSE_SCHEMA.fields)

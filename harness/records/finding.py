@@ -63,3 +63,8 @@ class Judgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def findings(self) -> tuple[Finding, ...]:
         """All findings, in the order of the checks."""
         return tuple(finding for result in self.results for finding in result.findings)
+
+    @property
+    def counted(self) -> tuple[Finding, ...]:
+        """The findings that count against the subject: all but its known faults."""
+        return tuple(finding for finding in self.findings if not finding.known)

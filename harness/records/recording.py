@@ -148,6 +148,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     recordings: tuple[Recording, ...]
     tracer_control: Trace | None = None  # what the tracer saw of the decoys
     decoys: tuple[str, ...] = ()  # the watched paths that the decoys open, one for each way of opening
+    losses: tuple[str, ...] = ()  # protections that this machine does not allow
     expectations: Expectations | None = None  # what the oracle computed from the files of this plan's models and packs
     seconds: float = 0.0
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.records.finding import Finding, Judgement
 from harness.records.recording import Recording, Run
+from harness.report.known import known_lines
 
 MAX_VALUE = 160  # characters of a want or got that are shown
 
@@ -23,9 +24,11 @@ def gate_table(run: Run, judgement: Judgement) -> str:
     lines.append("")
     lines.append(
         f"{judgement.verdict.value}: {len(judgement.results)} checks examined {examined} answers of {rows[-1][1]} requests, "
-        f"{len(judgement.findings)} findings; recipe {run.plan.recipe}"
+        f"{len(judgement.counted)} findings; recipe {run.plan.recipe}"
     )
+    lines += [printable(line) for line in known_lines(run, judgement)]
     lines += _devices(run.recordings)
+    lines += [f"lost on this machine: {printable(loss)}" for loss in run.losses]
     lines += [f"not tested: {what} ({why})" for what, why in judgement.not_tested.items()]
     return "\n".join(lines)
 

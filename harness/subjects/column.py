@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import tempfile
 import time
@@ -156,6 +157,7 @@ class Launcher:
                 scratch=scratch,
                 port=listener.getsockname()[1] if listener else 0,
                 overlay=overlay.resolve() if overlay else None,
+                program=next((shutil.which(name) or "" for name in self._description.requires.programs), ""),
                 device=device,
             )
             command = render(self._description, start, places, os.environ)

@@ -14,7 +14,6 @@ from typing import Annotated
 import msgspec
 
 from harness.errors import FileFormatError
-from harness.records.files import read_toml
 from harness.records.known import KnownFault
 from harness.records.recording import ArmFacts, Declared
 from harness.subjects.declarations import (
@@ -29,9 +28,10 @@ from harness.subjects.declarations import (
     LogStreams,
     NoDraft,
 )
+from harness.subjects.inheritance import read_extended
 from harness.subjects.tables import Fixtures, MetricsSource, Requirements, Strict
 
-BUILT_IN = frozenset({"python", "model", "pack", "port", "scratch", "device"})  # placeholders that the launcher fills
+BUILT_IN = frozenset({"python", "program", "model", "pack", "port", "scratch", "device"})  # placeholders that the launcher fills
 ANY = "any"  # the table of capabilities of all that draft
 NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -237,20 +237,29 @@ def bundled_names() -> tuple[str, ...]:
 
 
 def load_description(name_or_path: str | Path) -> Description:
-    """Read a description by its bundled name ("forward-serve") or from a .toml file.
+    """Read a description by its bundled name ("forward-serve") or from a .toml file, with what it extends.
 
     Raises FileFormatError naming file and key.
     """
+    path = _file_of(name_or_path)
+    try:
+        read = msgspec.convert(read_extended(path, _file_of), Description)
+    except msgspec.ValidationError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+    description = msgspec.structs.replace(read, path=str(path))
+    _check(description)
+    return description
+
+
+def _file_of(name_or_path: str | Path) -> Path:
+    """Return the absolute path of a description. Raises FileFormatError for a name that is not bundled."""
     path = Path(name_or_path)
     if path.suffix != ".toml":
         if str(name_or_path) not in bundled_names():
             known = ", ".join(bundled_names())
             raise FileFormatError(f"{name_or_path}: no such subject; use one of {known}, or the path of a .toml file")
         path = _bundled_folder() / f"{name_or_path}.toml"
-    path = path.absolute()
-    description = msgspec.structs.replace(read_toml(path, Description), path=str(path))
-    _check(description)
-    return description
+    return path.absolute()
 
 
 def placeholders(words: tuple[str, ...]) -> tuple[str, ...]:

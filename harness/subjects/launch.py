@@ -22,6 +22,7 @@ class Places:
     scratch: Path  # the working folder of this start
     port: int = 0  # 0 = the system picks
     overlay: Path | None = None  # replaces the source root
+    program: str = ""  # absolute path of the first program that the description requires
     device: GivenDevice | None = None  # of an arm that has one; None: a node of its own
 
 
@@ -80,6 +81,8 @@ def _values(start: Start, places: Places, device: GivenDevice | None) -> dict[st
         "port": str(places.port),
         "scratch": str(places.scratch),
     }
+    if places.program:
+        values["program"] = places.program
     if places.pack is not None:
         values["pack"] = str(places.pack)
     if device is not None:

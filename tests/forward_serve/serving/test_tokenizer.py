@@ -21,7 +21,8 @@ END, START = 185, 186
 
 
 def tokenizer(**config: Any) -> Tokenizer:
-    return Tokenizer(TEXT, {**CONFIG, **config})
+    settings = {**CONFIG, **config}
+    return Tokenizer(TEXT, settings, settings["chat_template"])
 
 
 def test_the_alphabet_names_every_byte_once() -> None:
@@ -62,9 +63,10 @@ def test_a_chat_has_the_templates_specials_and_no_others(source: str | None) -> 
     assert ids == [START, *text, END, *golden.encode("\n"), START, *golden.encode("assistant\n")]
 
 
-def test_a_template_that_is_a_list_of_templates_is_refused() -> None:
-    with pytest.raises(EngineError, match="chat_template is no string"):
-        tokenizer(chat_template=[{"name": "default"}]).encode_chat([Message("user", "a")])
+def test_the_containers_template_is_used_where_the_config_holds_a_list_of_them() -> None:
+    listed = {**CONFIG, "chat_template": [{"name": "default", "template": "unused"}]}
+    golden = Tokenizer(TEXT, listed, "{{ messages[0].content }}!")
+    assert golden.encode_chat([Message("user", "a")]) == golden.encode("a!")
 
 
 def test_a_token_object_gives_the_template_its_literal() -> None:

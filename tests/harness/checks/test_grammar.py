@@ -16,7 +16,7 @@ CHECK = "grammar-valid"
 FREE = "hit-1/40"
 FIXED = "hit-1/40/structured_outputs=regex/fixed"
 ALTERNATING = "hit-1/40/structured_outputs=regex/alternating"
-OPEN = "hit-1/40/structured_outputs=regex/open"
+LONG = "hit-1/40/structured_outputs=regex/long"
 SCHEMA = "hit-1/40/response_format=type+json_schema/response-schema"
 BREAKS = "the reply does not satisfy its grammar"
 BEGINS_NOTHING = "the reply, cut short, begins no text that satisfies its grammar"
@@ -47,8 +47,8 @@ def test_an_alternation_whose_state_was_advanced_twice_is_found() -> None:
 
 @pytest.mark.parametrize(("text", "first"), [("12-3x", 4), ("1-", 1), ("x", 0), ("12--", 3)])
 def test_a_cut_reply_that_begins_nothing_is_found_at_its_first_wrong_character(text: str, first: int) -> None:
-    found = findings(CHECK, altered(run_of(CHECK), "lookup", OPEN, reply=said(text, finish_reason="length", stop_reason=None)))
-    assert (found[0].request, found[0].message, found[0].first_difference) == (OPEN, BEGINS_NOTHING, first)
+    found = findings(CHECK, altered(run_of(CHECK), "lookup", LONG, reply=said(text, finish_reason="length", stop_reason=None)))
+    assert (found[0].request, found[0].message, found[0].first_difference) == (LONG, BEGINS_NOTHING, first)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_a_reply_that_goes_on_to_its_budget_where_its_grammar_ends_is_found() ->
 def test_a_reply_that_its_own_stop_cuts_need_only_begin_a_text() -> None:
     run = run_of(CHECK)
     for start in ("plain", "lookup"):
-        run = altered(run, start, OPEN, reply=said("1", finish_reason="stop", stop_reason="-"))
+        run = altered(run, start, LONG, reply=said("1", finish_reason="stop", stop_reason="-"))
     assert findings(CHECK, run) == ()
 
 
 @pytest.mark.parametrize("start_id", ["plain", "lookup"])
 def test_a_constrained_request_that_is_not_served_is_found(start_id: str) -> None:
-    found = findings(CHECK, altered(run_of(CHECK), start_id, OPEN, status=500, reply=None))
-    assert (start_id, OPEN) in places(found)
+    found = findings(CHECK, altered(run_of(CHECK), start_id, LONG, status=500, reply=None))
+    assert (start_id, LONG) in places(found)
     assert blind(found) == []
 
 
@@ -97,7 +97,7 @@ def test_without_the_free_request_no_grammar_is_known_to_bite() -> None:
 
 
 def test_replies_that_all_end_by_themselves_never_show_a_cut_one() -> None:
-    found = findings(CHECK, without(run_of(CHECK), lambda request: request.id == OPEN))
+    found = findings(CHECK, without(run_of(CHECK), lambda request: request.id == LONG))
     assert blind(found) == ["a reply cut by its budget was not seen"] * 2
 
 
@@ -105,8 +105,8 @@ def test_a_grammar_that_nobody_knows_is_blind() -> None:
     def other(start: Start) -> Start:
         fields = {"structured_outputs": {"regex": "x*"}}
         requests = [
-            msgspec.structs.replace(one, body={**(one.body or {}), **fields}) if one.id == OPEN else one for one in start.requests
+            msgspec.structs.replace(one, body={**(one.body or {}), **fields}) if one.id == LONG else one for one in start.requests
         ]
         return msgspec.structs.replace(start, requests=tuple(requests))
 
-    assert f"{OPEN}: nobody knows its grammar" in blind(findings(CHECK, replanned(run_of(CHECK), other)))
+    assert f"{LONG}: nobody knows its grammar" in blind(findings(CHECK, replanned(run_of(CHECK), other)))
