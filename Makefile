@@ -31,6 +31,9 @@ mutate-full: setup   ## the same, every check asked of every mutant, and the too
 	$(BIN)/draftproof mutate --subject $(SUBJECT) --full
 	$(BIN)/draftproof mutate --subject harness
 
+mutmut: setup        ## operator mutants of the pure rooms, or of MUTMUT_PATHS="harness/checks forward_serve/decoding/loop.py"
+	$(BIN)/python -m tools.operator_mutants $(MUTMUT_PATHS)
+
 bench: setup         ## figures of the engine and of lookup; never part of a test
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.lookup

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from harness.errors import DraftproofError
 from harness.fabricate.store import fabricate
 from harness.gate import GateOptions, judged, plan_of, record
+from harness.mutation.catalogue import load_catalogue
+from harness.mutation.matrix import ExitCode
+from harness.mutation.mutate import Options as MutateOptions
+from harness.mutation.mutate import Surroundings, mutate
 from harness.records.files import write_json
 from harness.records.finding import Judgement
+from harness.records.outcome import MutationReport
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Recording, Run
 from harness.report.text import gate_table
@@ -28,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--tier", default=Tier.GATE.value, choices=[tier.value for tier in Tier])
     group.addoption("--check", action="append", default=[], help="only this check (may be repeated)")
     group.addoption("--no-trace", action="store_true", help="run without strace; the verdict is NOT-TRACED at best")
+    group.addoption("--mutants", action="store_true", help="run the mutant catalogue in place of the gate")
+    group.addoption("--full", action="store_true", help="with --mutants: ask every check of every mutant")
     group.addoption("--save", type=Path, help="write the recorded run to this file, for `draftproof judge`")
 
 
@@ -41,8 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Collect the face that was asked for: the gate, or the mutants."""
+    other_face = "test_gate.py" if config.getoption("--mutants") else "test_mutants.py"
+    return True if collection_path == Path(__file__).with_name(other_face) else None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test per check and arm, from the plan alone."""
+    """Make one test per check and arm, from the plan alone, or one per mutant, from the catalogue alone."""
+    if "mutant_id" in metafunc.fixturenames:
+        metafunc.parametrize("mutant_id", _mutant_ids(metafunc.config.getoption("--subject")))
     if not {"check_id", "arm"} <= set(metafunc.fixturenames):
         return
     options = metafunc.config.stash[OPTIONS]
@@ -63,6 +81,25 @@ def _arms_by_check(plan: Plan) -> dict[str, set[str]]:
         compared = [start for start in starts if start.id not in references]
         arms[check_id] = {start.arm for start in compared or starts} or {"run"}
     return arms
+
+
+def _mutant_ids(subject: str) -> list[str]:
+    try:
+        return [mutant.id for mutant in load_catalogue(MutateOptions().root / "mutants" / subject).mutants]
+    except DraftproofError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+@pytest.fixture(scope="session")
+def mutation(request: pytest.FixtureRequest) -> tuple[ExitCode, MutationReport]:
+    """Run the whole catalogue once; every test reads its own part."""
+    reports: list[MutationReport] = []
+    around = Surroundings(Console(stderr=True), datetime.datetime.now(datetime.UTC), os.environ, reports.append)
+    options = MutateOptions(subject=request.config.getoption("--subject"), full=request.config.getoption("--full"))
+    code = mutate(options, around=around)
+    if not reports:
+        raise pytest.exit(f"the mutation run made no report: {code.name}", returncode=code)
+    return code, reports[0]
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 SCRATCH = ROOT / "mutants-mutmut"
 PAGE = ROOT / "docs" / "mutmut.md"
 COPIED = ("forward_serve", "harness", "tests", "fixtures", "pyproject.toml")
+LAST_LINES = 40  # of mutmut's log, where it could not run
 CACHES = ("__pycache__", "*.pyc", ".hypothesis")
 SURVIVED, NO_TESTS = "survived", "no tests"
 ONLY_MUTATE = re.compile(r"^only_mutate = \[.*?^\]$", re.MULTILINE | re.DOTALL)
@@ -108,9 +109,18 @@ def copy_project(paths: Sequence[str]) -> None:
 
 
 def run_mutmut(workers: int) -> int:
-    """Run mutmut in SCRATCH and return its exit code."""
+    """Run mutmut in SCRATCH and return its exit code. Its spinner goes to a terminal, or else to a file."""
     command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(workers)]
-    return subprocess.run(command, cwd=SCRATCH, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False).returncode
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    if sys.stdout.isatty():
+        return subprocess.run(command, cwd=SCRATCH, env=environment, check=False).returncode
+    log = SCRATCH / "mutmut.log"
+    with log.open("wb") as stream:
+        code = subprocess.run(command, cwd=SCRATCH, env=environment, stdout=stream, stderr=stream, check=False).returncode
+    if code != 0:
+        lines = log.read_text(errors="replace").replace("\r", "\n").splitlines()
+        print("\n".join(lines[-LAST_LINES:]))
+    return code
 
 
 def outcomes() -> Iterator[tuple[str, str, str]]:

@@ -51,6 +51,7 @@ class Options:
     in_diff: str = ""  # the mutants whose anchors differ from this revision
     full: bool = False  # ask every check of the gate of every mutant
     show_list: bool = False  # list the mutants and run nothing
+    lint_only: bool = False  # say what of the catalogue cannot be run, and run nothing
     resume: Path | None = None  # the folder of a run that was cut short
     workers: int = 2  # columns, one per core
     root: Path = ROOT
@@ -71,6 +72,7 @@ class Surroundings:
     console: Console
     now: datetime.datetime
     environment: Mapping[str, str]
+    keep: Callable[[MutationReport], None] = lambda _report: None  # handed the whole report, for another face
 
 
 def mutate(options: Options, build: BuildWorld = build_world, around: Surroundings | None = None) -> ExitCode:
@@ -97,6 +99,8 @@ def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCo
     problems = lint(mutants, world.source.read, world.laws.checks, world.laws.arms, nodes)
     if options.show_list:
         return _list(mutants, problems, world.source, around)
+    if options.lint_only:
+        return _tell_lint(mutants, problems, catalogue.problems(around.now.date()), around)
     if not mutants:
         _say(around, f"nothing to run: {options.selection or 'the catalogue is empty'}")
         return ExitCode.NOTHING_RAN
@@ -106,15 +110,13 @@ def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCo
         overlays.mkdir()
         workshop = Workshop(snapshot(world.source, workdir / "source"), world.laws, overlays)
         settings = _settings(options, world, workshop)
-        place = (
-            former_folder(options.resume) if options.resume else new_folder(options.root / "reports", options.subject, around.now)
-        )
-        opening = Journal.resume if options.resume else Journal.begin
-        journal = stack.enter_context(opening(place.journal, settings))
+        place, opened = _open(options, settings, around)
+        journal = stack.enter_context(opened)
         job = _job(options, catalogue, mutants, problems, world.source, journal, settings, around.now.date())
         columns = stack.enter_context(Columns(stack.enter_context(world.open_arenas(subjects))).open())
         report = _run(job, workshop, columns, place, journal, around)
     code = exit_code(report)
+    around.keep(report)
     place.close(outcomes(report, world.source.read, world.laws.laws, code, settings), junit(report), summary(report, code))
     _publish(report, code, place, around)
     return code
@@ -206,6 +208,17 @@ def _list(mutants: tuple[Mutant, ...], problems: tuple[Problem, ...], source: So
         _say(around, f"{mutant.id}  {mutant.entry.kind.value}  {place.file}:{place.line}  {state}")
     _say(around, f"{len(mutants)} mutants, {len(problems)} of them cannot be run")
     return ExitCode.CATALOGUE if problems else ExitCode.PROVEN
+
+
+def _tell_lint(
+    mutants: tuple[Mutant, ...], problems: tuple[Problem, ...], of_catalogue: tuple[str, ...], around: Surroundings
+) -> ExitCode:
+    for problem in problems:
+        _say(around, f"{problem.mutant_id}: {problem.outcome.value}: {problem.message}")
+    for message in of_catalogue:
+        _say(around, message)
+    _say(around, f"{len(mutants)} mutants read, {len(problems)} of them cannot be run")
+    return ExitCode.CATALOGUE if problems or of_catalogue else ExitCode.PROVEN
 
 
 def _publish(report: MutationReport, code: ExitCode, place: RunFolder, around: Surroundings) -> None:

@@ -69,6 +69,15 @@ def test_a_head_that_has_not_begun_is_out_of_step() -> None:
     assert (head.propose(1, 3, 4, None), head.last_word) == ([], Silence.OUT_OF_STEP)
 
 
+def test_a_head_that_was_not_asked_yet_has_no_last_word_not_even_of_the_request_before() -> None:
+    head = PromptLookupHead()
+    assert head.last_word == ""
+    head.begin([1, 2, 3])
+    assert (head.propose(4, 3, 4, None), head.last_word) == ([], Silence.NO_MATCH)
+    head.begin([1, 2, 3])
+    assert head.last_word == ""
+
+
 def test_asking_leaves_no_trace_in_the_index() -> None:
     head = PromptLookupHead()
     head.begin([1, 2, 3])

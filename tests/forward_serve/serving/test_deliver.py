@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forward_serve.errors import EngineError
-from forward_serve.serving.deliver import Deliver, FinishReason
+from forward_serve.serving.deliver import Deliver, FinishReason, Part
+from forward_serve.serving.logprobs import Scored, TokenLogprobs
 
 TOKENS = [
     b"a",
@@ -27,6 +28,10 @@ TOKENS = [
     b"",
 ]
 END = TOKENS.index(b"<end>")
+
+
+def logprobs_of(token: int) -> TokenLogprobs:
+    return TokenLogprobs(Scored(token, TOKENS[token], -float(token)), ())
 
 
 def deliver_of(stops: tuple[str, ...] = (), end_tokens: tuple[int, ...] = (END,)) -> Deliver:
@@ -182,6 +187,73 @@ def test_a_stop_completed_by_the_last_token_of_the_budget_wins_over_the_length()
     assert deliver(TOKENS.index(b"b")) is False
     deliver.finish()
     assert deliver.finish_reason is FinishReason.STOP
+
+
+def test_a_syllable_whose_first_byte_also_begins_surrogates_is_no_surrogate() -> None:
+    syllable = "\ud55c"
+    deliver = Deliver([syllable.encode()[:2], syllable.encode()[2:]].__getitem__, (), ())
+    assert [deliver(0), deliver(1)] == [True, True]
+    assert deliver.text == syllable
+
+
+class EndsWith:
+    """A grammar that allows every token and nothing behind one of them."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.taken: list[int] = []
+
+    def take(self, token: int) -> bool:
+        self.taken.append(token)
+        return token != self.last
+
+
+def test_a_grammar_takes_each_counted_token_and_ends_the_reply_where_nothing_may_follow() -> None:
+    grammar = EndsWith(last=1)
+    deliver = Deliver(TOKENS.__getitem__, (END,), ("c",), grammar)
+    assert [deliver(0), deliver(1)] == [True, False]
+    assert grammar.taken == [0, 1]
+    assert (deliver.text, deliver.ids, deliver.finish_reason, deliver.stop_reason) == ("ab", [0, 1], FinishReason.STOP, None)
+
+
+@pytest.mark.parametrize(("stops", "last"), [(("a",), 0), ((), END)], ids=["a stop", "an end token"])
+def test_a_grammar_is_not_asked_about_a_token_that_ended_the_reply(stops: tuple[str, ...], last: int) -> None:
+    grammar = EndsWith(last=0)
+    assert Deliver(TOKENS.__getitem__, (END,), stops, grammar)(last) is False
+    assert grammar.taken == []
+
+
+def test_a_reply_that_goes_on_has_no_reason_to_have_ended() -> None:
+    deliver = deliver_of()
+    deliver(0)
+    assert (deliver.finish_reason, deliver.stop_reason) == (None, None)
+
+
+def test_a_part_holds_the_text_ids_offsets_and_logprobs_since_the_last_one_and_the_whole_all_of_them() -> None:
+    logprobs: list[TokenLogprobs] = []
+    deliver = Deliver(TOKENS.__getitem__, (END,), (), None, logprobs)
+    parts = []
+    for token in (2, 0, 1):  # "ab", "a", "b"
+        logprobs.append(logprobs_of(token))
+        assert deliver(token) is True
+        if token != 0:
+            parts.append(deliver.take())
+    first, second, third = logprobs
+    assert parts == [Part("ab", [2], [0], [first]), Part("ab", [0, 1], [2, 3], [second, third])]
+    assert deliver.whole() == Part("abab", [2, 0, 1], [0, 2, 3], logprobs)
+
+
+def test_the_logprobs_of_an_end_token_are_in_no_part() -> None:
+    logprobs = [logprobs_of(END)]
+    deliver = Deliver(TOKENS.__getitem__, (END,), (), None, logprobs)
+    assert deliver(END) is False
+    assert deliver.whole() == Part("", [], [], [])
+
+
+def test_a_reply_of_which_no_logprobs_were_asked_has_none() -> None:
+    deliver = deliver_of()
+    deliver(0)
+    assert deliver.take() == deliver.whole() == Part("a", [0], [0], None)
 
 
 def test_a_call_after_a_false_is_an_error() -> None:

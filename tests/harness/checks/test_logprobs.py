@@ -192,7 +192,7 @@ def test_a_stream_without_its_unstreamed_twin_proves_nothing() -> None:
 
 def test_a_reply_is_rescored_only_by_requests_that_ask_for_as_many_alternatives() -> None:
     run = run_of(CHECK, Tier.GATE)
-    starts = {one.start.id for one in findings(CHECK, without(run, lambda request: "rescores" in request.roles))}
+    starts = {one.start for one in findings(CHECK, without(run, lambda request: "rescores" in request.roles))}
     assert starts == {"plain", "lookup", "draft"}
 
 
