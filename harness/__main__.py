@@ -56,11 +56,12 @@ def run(
     recipe: Recipe = DEFAULT_RECIPE,
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Without strace; the verdict is NOT-TRACED.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List starts and requests, and ask nothing.")] = False,
+    plan: Annotated[Path | None, typer.Option("--plan", help="Ask this plan (JSON) instead of the tier's.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the recorded run here, for `judge`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Record every arm of a subject and judge it."""
-    options = GateOptions(subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe)
+    options = GateOptions(subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe, plan=plan)
     if show:
         for start in plan_of(options, fabricate(recipe)).starts:
             typer.echo(f"{start.id}: " + " ".join(each.id for each in start.requests))

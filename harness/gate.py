@@ -18,6 +18,7 @@ from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
 from harness.plans.registry import SLICES
+from harness.records.files import read_json
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
@@ -41,6 +42,7 @@ class GateOptions:
     checks: tuple[str, ...] = ()  # () = all
     traced: bool = True
     recipe: Path = DEFAULT_RECIPE
+    plan: Path | None = None  # a plan to be asked as it is, in place of the tier's
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,25 @@ class Containers(Located):
 
 
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
-    """Build the plan that the options ask for, as the subject can be asked it."""
+    """Build the plan that the options ask for, as the subject can be asked it; or read it.
+
+    Raises UsageError for a plan of another recipe than the options fabricate.
+    """
+    if options.plan is not None:
+        return _given(options.plan, fixture)
     description = load_description(options.subject)
     wanted: Collection[str] = options.checks or tuple(SLICES)
     if KNOWN_FAULTS in wanted:  # it judges what the checks of the pinned faults find
         wanted = dict.fromkeys((*wanted, *(fault.check for fault in description.known_faults)))
     plan = build_plan(fixture, options.tier, SLICES, wanted)
     return fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
+
+
+def _given(path: Path, fixture: Fixture) -> Plan:
+    plan = read_json(path, Plan)
+    if plan.recipe != fixture.recipe:
+        raise UsageError(f"{path}: recipe={plan.recipe} is not the {fixture.recipe} that is fabricated; give its own recipe")
+    return plan
 
 
 def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:

@@ -17,6 +17,7 @@ from harness.checks.stops import stops_of
 from harness.oracle.abstain import asks_for
 from harness.oracle.constraints import constraint_of
 from harness.records.finding import Verdict
+from harness.records.need import Need
 from harness.records.recording import Reply
 
 CHECK = "capabilities"
@@ -174,5 +175,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.IGNORED,
         "For each capability and arm the declared behaviour is the one that happens; a field that changes nothing was ignored.",
         _judge_capabilities,
+        needs=(Need.CAPABILITIES,),
     ),
 )

@@ -15,6 +15,7 @@ class Need(enum.StrEnum):
     PREDICTIONS = "predictions"  # of an arm that drafts: an oracle knows its path
     REFUSALS = "refusals"  # refusals name the field that is wrong
     KNOWN_FAULTS = "known-faults"  # its description pins some
+    CAPABILITIES = "capabilities"  # its description declares what happens to each field
 
 
 def lacked_by_subject(need: Need, declared: Declared) -> str:
@@ -27,6 +28,8 @@ def lacked_by_subject(need: Need, declared: Declared) -> str:
         return "its refusals do not name a field"
     if need is Need.KNOWN_FAULTS and not declared.known_faults:
         return "its description pins no fault"
+    if need is Need.CAPABILITIES and not any(declared.capabilities.values()):
+        return "its description declares no capabilities"
     return ""
 
 

@@ -11,6 +11,7 @@ from harness import gate
 from harness.errors import UsageError
 from harness.plans.requests import completion
 from harness.plans.starts import PLAIN
+from harness.records.files import write_json
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Plan, Tier
 from harness.records.recording import ArmFacts, Declared, Run
@@ -41,3 +42,12 @@ def test_a_run_of_another_recipe_is_refused(run: Run) -> None:
     other = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, recipe="tiny@other"))
     with pytest.raises(UsageError, match=r"tiny\.toml: fabricates tiny@golden, the run was recorded on tiny@other"):
         gate.recomputed(other, RECIPE)
+
+
+def test_a_plan_that_is_given_is_asked_as_it_is_and_on_its_own_recipe_alone(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_json(path, run.plan)
+    fixture = Fixture("tiny@golden", "", {}, (), 256, {})
+    assert gate.plan_of(gate.GateOptions(plan=path), fixture) == run.plan
+    with pytest.raises(UsageError, match=r"plan\.json: recipe=tiny@golden is not the tiny@other that is fabricated"):
+        gate.plan_of(gate.GateOptions(plan=path), msgspec.structs.replace(fixture, recipe="tiny@other"))

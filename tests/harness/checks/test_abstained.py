@@ -109,11 +109,11 @@ def test_a_file_of_logits_of_another_type_or_header_is_found() -> None:
 
 def test_a_token_that_is_not_the_best_of_its_row_is_found() -> None:
     rows = [list(row) for row in rows_of(dump_at(run_of(CHECK), "dump/plain", "main-1/12"))]
-    rows[4][5] = max(rows[4][:256]) + 1
+    rows[4][6] = max(rows[4][:256]) + 1
     found = redumped("dump/plain", "main-1/12", content=dump_of(rows).content)
     (one,) = (one for one in found if one.start == "dump/plain")
     assert one.message == "token 4 is not the best of its row in the file of logits, bias and penalties applied"
-    assert (one.want, one.first_difference) == (5, 4)
+    assert (one.want, one.first_difference) == (6, 4)
 
 
 def test_a_banned_token_that_leads_its_row_is_not_expected() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -11,15 +13,22 @@ from harness.checks.compare import (
     ends_on_accepted_draft,
     equal_paths,
     equal_replies,
+    is_told,
+    knows_rounds,
+    landed_at_end,
     num_not_run,
+    pairs,
     rounds_of,
     speculates,
+    told,
+    untouched,
 )
 from harness.checks.evidence import Case, Evidence
-from harness.records.finding import Verdict
-from harness.records.plan import Tier
-from harness.records.recording import Answer, Counts, Reply, Round
-from tests.harness.checks.replying import run_of
+from harness.oracle.predict import Prediction
+from harness.records.finding import Finding, Verdict
+from harness.records.plan import Start, Tier
+from harness.records.recording import Answer, Counts, Reply, Round, Run
+from tests.harness.checks.replying import replanned, run_of, with_reply
 
 CHECK = Check("a-law", Verdict.MISMATCH, "It holds.", lambda _evidence, _ledger: None)
 COUNTS = Counts("spec", "lookup", 3, 9, 4, 2, 10, 0, None, "-")
@@ -32,6 +41,30 @@ def a_case(start_id: str = "lookup") -> Case:
     case = evidence.case(start_id, "hit-1/24")
     assert case is not None
     return case
+
+
+def declaring(**said: bool) -> Run:
+    """A run of a subject that declares something else."""
+    run = run_of("same-reply")
+    return msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, **said))
+
+
+class Foretold(Evidence):
+    """Evidence with a given prediction for every case."""
+
+    def __init__(self, prediction: Prediction | None, run: Run) -> None:
+        super().__init__(run)
+        self._given = prediction
+
+    def prediction(self, case: Case) -> Prediction | None:  # noqa: ARG002  # the interface
+        """Return what was given."""
+        return self._given
+
+
+def found(ledger: Ledger) -> tuple[Finding, ...]:
+    """What is written down, with something examined."""
+    ledger.examine("plain")
+    return ledger.result({}).findings
 
 
 def test_a_reply_equals_itself_and_writes_nothing() -> None:
@@ -58,7 +91,8 @@ def test_paths_differ_by_count_or_else_by_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "plain", "not_run", "on_a_draft"), [(4, 3, 0, True), (4, 2, 1, False), (0, 7, 0, False), (0, 6, 1, False)]
+    ("accepted", "plain", "not_run", "on_a_draft"),
+    [(4, 3, 0, True), (1, 6, 0, True), (4, 2, 1, False), (0, 7, 0, False), (0, 6, 1, False)],
 )
 def test_a_reply_ends_on_a_draft_when_its_last_token_was_run(accepted: int, plain: int, not_run: int, on_a_draft: bool) -> None:
     counts = msgspec.structs.replace(COUNTS, accepted=accepted, plain=plain)
@@ -68,6 +102,83 @@ def test_a_reply_ends_on_a_draft_when_its_last_token_was_run(accepted: int, plai
 
 def test_an_answer_without_counts_ends_on_nothing_known() -> None:
     assert not ends_on_accepted_draft(Answer("x", 200))
+
+
+@pytest.mark.parametrize("name", ["rounds", "plain"])
+def test_counts_that_do_not_tell_all_passes_do_not_tell_what_was_not_run(name: str) -> None:
+    assert num_not_run(msgspec.structs.replace(COUNTS, **{name: None})) is None
+
+
+WITHOUT_PASSES = msgspec.structs.replace(COUNTS, rounds=None, plain=None)
+LANDED = Prediction("spec", "lookup", 10, rounds=(Round((1,), 0), Round((2, 3), 1)), last=0)
+
+
+@pytest.mark.parametrize("counts", [None, WITHOUT_PASSES], ids=["no counts", "counts without passes"])
+@pytest.mark.parametrize(
+    ("prediction", "want"),
+    [
+        (LANDED, True),
+        (msgspec.structs.replace(LANDED, last=1), False),
+        (msgspec.structs.replace(LANDED, rounds=(Round((2, 3), 2), Round((1,), 0))), False),
+        (msgspec.structs.replace(LANDED, rounds=()), False),
+        (msgspec.structs.replace(LANDED, last=None), None),
+        (msgspec.structs.replace(LANDED, rounds=None), None),
+        (None, None),
+    ],
+    ids=["landed", "not run", "rejected", "no rounds", "unknown end", "unknown rounds", "unknown"],
+)
+def test_where_a_reply_ended_is_predicted_where_its_counts_do_not_tell(
+    counts: Counts | None, prediction: Prediction | None, want: bool | None
+) -> None:
+    case = dataclasses.replace(a_case(), answer=Answer("x", 200, counts=counts))
+    assert landed_at_end(Foretold(prediction, run_of("same-reply")), case) is want
+
+
+@pytest.mark.parametrize(("plain", "want"), [(3, True), (2, False)])
+def test_where_a_reply_ended_is_told_by_its_counts_whatever_is_predicted(plain: int, want: bool) -> None:
+    case = dataclasses.replace(a_case(), answer=Answer("x", 200, counts=msgspec.structs.replace(COUNTS, plain=plain)))
+    for last in (0, 1):
+        evidence = Foretold(msgspec.structs.replace(LANDED, last=last), run_of("same-reply"))
+        assert landed_at_end(evidence, case) is want
+
+
+@pytest.mark.parametrize(
+    ("reports_path", "landed", "want"),
+    [(True, [None], True), (False, [None, False], True), (False, [None, None], False), (True, [], True), (False, [], False)],
+)
+def test_where_replies_ended_is_told_by_any_of_them_or_by_a_subject_that_names_its_paths(
+    reports_path: bool, landed: list[bool | None], want: bool
+) -> None:
+    assert is_told(Evidence(declaring(reports_path=reports_path)), landed) is want
+
+
+@pytest.mark.parametrize(
+    ("reports_rounds", "prediction", "want"),
+    [
+        (True, None, True),
+        (False, None, False),
+        (False, LANDED, True),
+        (False, msgspec.structs.replace(LANDED, rounds=None), False),
+        (False, msgspec.structs.replace(LANDED, rounds=()), True),
+    ],
+)
+def test_rounds_are_known_where_they_are_reported_or_predicted(
+    reports_rounds: bool, prediction: Prediction | None, want: bool
+) -> None:
+    evidence = Foretold(prediction, declaring(reports_rounds=reports_rounds))
+    assert knows_rounds(evidence, [a_case()]) is want
+
+
+def test_two_witnesses_tell_together_what_either_tells_and_the_first_is_believed() -> None:
+    first = msgspec.structs.replace(COUNTS, rounds=None, plain=None, cached=None)
+    second = msgspec.structs.replace(COUNTS, drafted=99, plain=None, cached=7)
+    want = msgspec.structs.replace(first, rounds=COUNTS.rounds, cached=7)
+    assert told(Answer("x", 200, counts=first, usage_counts=second)) == want
+
+
+@pytest.mark.parametrize(("first", "second"), [(COUNTS, None), (None, COUNTS), (None, None)])
+def test_one_witness_alone_is_told_as_it_is(first: Counts | None, second: Counts | None) -> None:
+    assert told(Answer("x", 200, counts=first, usage_counts=second)) == (first or second)
 
 
 def test_what_is_asked_is_told_apart_by_the_body_alone() -> None:
@@ -89,6 +200,73 @@ def test_rounds_are_the_subjects_own_or_the_predicted_ones() -> None:
     silent = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, reports_rounds=False))
     assert own == a_case().answer.rounds
     assert rounds_of(Evidence(silent), a_case()) == own
+    assert rounds_of(Foretold(None, silent), a_case()) == ()
+
+
+def test_a_request_that_the_reference_was_not_asked_is_blind_and_those_behind_it_are_compared() -> None:
+    run = run_of("same-reply")
+    first, second = run.plan.starts[0].requests
+
+    def forgetful(start: Start) -> Start:
+        return msgspec.structs.replace(start, requests=(second,)) if start.id == "plain" else start
+
+    ledger = Ledger(CHECK)
+    got = [
+        (case.start.id, case.request.id, other.start.id)
+        for case, other in pairs(Evidence(replanned(run, forgetful)), ledger, "same-reply")
+    ]
+    assert got == [("lookup", second.id, "plain"), ("draft", second.id, "plain")]
+    result = ledger.result({})
+    assert result.examined == {"lookup": 1, "draft": 1}
+    message = f"plain is not asked {first.id}, so nothing is compared"
+    assert [(one.verdict, one.start, one.message) for one in result.findings] == [
+        (Verdict.BLIND, "lookup", message),
+        (Verdict.BLIND, "draft", message),
+    ]
+
+
+@pytest.mark.parametrize("name", ["counts", "no counts"])
+def test_paths_of_which_one_has_no_counts_differ(name: str) -> None:
+    counted, silent = Answer("x", 200, counts=COUNTS), Answer("x", 200)
+    want, got = (counted, silent) if name == "counts" else (silent, counted)
+    ledger = Ledger(CHECK)
+    assert not equal_paths(ledger, a_case(), want, got, " of another")
+    (one,) = found(ledger)
+    assert (one.message, one.want, one.got) == ("counts of another differs", want.counts, got.counts)
+
+
+def test_a_probe_that_was_not_asked_before_the_disturbance_is_blind() -> None:
+    ledger = Ledger(CHECK)
+    assert untouched(Evidence(run_of("same-reply")), ledger, a_case(), None) is False
+    (one,) = found(ledger)
+    message = "hit-1/24: the same was not asked undisturbed, so nothing is compared"
+    assert (one.verdict, one.start, one.message) == (Verdict.BLIND, "lookup", message)
+
+
+def test_a_probe_whose_reply_differs_was_compared_and_one_that_is_equal_too() -> None:
+    ledger, case = Ledger(CHECK), a_case()
+    evidence = Evidence(run_of("same-reply"))
+    assert untouched(evidence, ledger, case, case) is True
+    assert found(ledger) == ()
+    other = dataclasses.replace(case, answer=with_reply(case.answer, finish_reason="stop"))
+    assert untouched(evidence, ledger, other, case) is True
+    assert [one.message for one in found(ledger)] == ["finish_reason of hit-1/24 differs"]
+
+
+def test_a_probe_without_ids_before_or_behind_the_disturbance_is_a_fault_and_is_not_compared() -> None:
+    case = a_case()
+    mute = dataclasses.replace(case, answer=with_reply(case.answer, ids=None))
+    for before, behind in ((mute, case), (case, mute)):
+        ledger = Ledger(CHECK)
+        assert untouched(Evidence(run_of("same-reply")), ledger, behind, before) is False
+        assert [one.message for one in found(ledger)] == ["no token ids came with the reply"]
+
+
+def test_a_fault_of_a_start_has_the_verdict_of_its_law_or_a_worse_one() -> None:
+    ledger = Ledger(CHECK)
+    ledger.fault_of_start("plain", "wrong")
+    ledger.fault_of_start("plain", "worse", verdict=Verdict.DIED)
+    assert [one.verdict for one in found(ledger)] == [Verdict.MISMATCH, Verdict.DIED]
 
 
 def test_the_same_finding_twice_is_one() -> None:

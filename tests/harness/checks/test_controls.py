@@ -115,8 +115,8 @@ def test_a_log_line_read_as_something_else_than_the_response_blinds_the_run() ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"counts": None}, "no log line was read for it"),
-        ({"usage_counts": None}, "the response holds no counts that were asked for"),
+        ({"counts": None}, "no counts were read for it"),
+        ({"usage_counts": None}, "no second witness of its counts, which was asked for"),
     ],
 )
 def test_an_answer_without_one_of_its_two_counts_blinds_the_run(changes: dict[str, Any], message: str) -> None:
@@ -153,14 +153,14 @@ def test_a_canary_that_engages_on_the_plain_arm_blinds_the_run() -> None:
 def test_an_arm_described_as_not_engaged_has_a_canary_that_must_stay_silent() -> None:
     arms = {**DECLARED.arms, "lookup": msgspec.structs.replace(DECLARED.arms["lookup"], expect="not-engaged")}
     run = msgspec.structs.replace(run_of("control-canary"), declared=msgspec.structs.replace(DECLARED, arms=arms))
-    assert places(findings("control-canary", run)) == [("lookup", "hit-1/5")]
+    assert places(findings("control-canary", run)) == [("lookup", "hit-1/5"), ("lookup", "repeat-1/24")]
 
 
-@pytest.mark.parametrize(("request_id", "role"), [("hit-1/5", checks.ENGAGES), (SAMPLED, checks.ABSTAINS)])
-def test_a_start_that_was_asked_one_canary_alone_blinds_the_run(request_id: str, role: str) -> None:
+@pytest.mark.parametrize("role", [checks.ENGAGES, checks.ABSTAINS, checks.SILENT])
+def test_a_start_that_was_not_asked_one_of_the_canaries_blinds_the_run(role: str) -> None:
     run = run_of("control-canary")
     starts = tuple(
-        msgspec.structs.replace(start, requests=tuple(r for r in start.requests if r.id != request_id))
+        msgspec.structs.replace(start, requests=tuple(r for r in start.requests if role not in r.roles))
         for start in run.plan.starts
     )
     run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, starts=starts))
@@ -168,4 +168,21 @@ def test_a_start_that_was_asked_one_canary_alone_blinds_the_run(request_id: str,
 
 
 def test_plan_and_check_name_the_canaries_alike() -> None:
-    assert (plans.ENGAGES, plans.ABSTAINS) == (checks.ENGAGES, checks.ABSTAINS)
+    want = (plans.ENGAGES, plans.ABSTAINS, plans.SILENT)
+    assert (checks.ENGAGES, checks.ABSTAINS, checks.SILENT) == want
+
+
+def test_a_reply_of_one_token_with_drafts_blinds_the_run() -> None:
+    run = altered(run_of("control-canary"), "lookup", "hit-1/1", counts={"drafted": 4})
+    (got,) = findings("control-canary", run)
+    assert (got.start, got.request, got.want, got.got) == ("lookup", "hit-1/1", 0, 4)
+
+
+def test_of_a_subject_that_shows_drafts_alone_one_canary_that_drafts_is_enough() -> None:
+    run = run_of("control-canary")
+    silent = msgspec.structs.replace(run, declared=msgspec.structs.replace(DECLARED, reports_path=False))
+    plain: dict[str, Any] = {"path": "plain", "rounds": 0, "drafted": 0}
+    one_sings = altered(silent, "lookup", "hit-1/5", counts=plain)
+    assert places(findings("control-canary", one_sings)) == []
+    none_sings = altered(one_sings, "lookup", "repeat-1/24", counts=plain)
+    assert places(findings("control-canary", none_sings)) == [("lookup", "hit-1/5"), ("lookup", "repeat-1/24")]

@@ -35,6 +35,8 @@ LAWS = {
     "grammar-valid": Verdict.MISMATCH,
     "device-opens": Verdict.DEVICE,
     "device-passes": Verdict.DEVICE,
+    "capabilities": Verdict.IGNORED,
+    "known-faults": Verdict.KNOWN_GONE,
 }
 
 

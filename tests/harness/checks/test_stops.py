@@ -51,6 +51,11 @@ def test_a_reply_that_ends_by_itself_stays_as_it_is() -> None:
     assert stopped(ended, ["zz"], 8) == ended
 
 
+def test_a_reply_that_would_end_by_itself_behind_the_last_token_of_its_budget_ends_by_the_budget() -> None:
+    got = stopped(whole("abc", "stop", 77), ["zz"], 3)
+    assert got == whole("abc", "length", None)
+
+
 def test_a_reply_of_several_characters_a_token_is_not_cut_by_this_rule() -> None:
     assert stopped(Reply("x", "abcd", (1, 2), "length", None, 3, 2), ["c"], 2) is None
 

@@ -87,7 +87,7 @@ def test_a_twin_is_made_once(small: Fixture) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("small+size=3", "'small\\+size=3': no twin has the suffix 'size=3'; use context=, eos=, truncated, vocab="),
+        ("small+size=3", "'small\\+size=3': no twin has the suffix 'size=3'; use context=, eos=, gguf, hf, truncated, vocab="),
         ("small+context", "no twin has the suffix 'context'"),
         ("small+truncated=3", "no twin has the suffix 'truncated=3'"),
         ("small+", "no twin has the suffix ''"),

@@ -147,6 +147,52 @@ def test_the_row_names_failed_passed_missing_and_also() -> None:
     assert (decision.failed, decision.passed, decision.missing, decision.also) == ((A, C, other), (B,), (B,), (other,))
 
 
+@pytest.mark.parametrize(
+    ("first", "confirmed", "reason"),
+    [
+        (seen(), Confirmation(seen(asked=(A, B, C)), same_plan=False), "no check failed of 3 asked"),
+        (seen(C, asked=(A, B, C)), Confirmation(seen(C), same_plan=True), f"{A}, {B} silent; {C} failed"),
+        (seen(), Confirmation(seen(A, B), same_plan=True), "SURVIVED at first, KILLED in a fresh process"),
+        (seen(A), Confirmation(seen(B), same_plan=True), "WRONG-KILLER twice, but not the same killers failed"),
+        (seen(), Confirmation(seen(), same_plan=True, not_reached="line 7 never ran"), "line 7 never ran"),
+        (
+            seen(A),
+            Confirmation(seen(A, B), same_plan=False, again=seen(A)),
+            "by the gate plan only: the mutation slices of its killers do not show it",
+        ),
+    ],
+)
+def test_an_outcome_says_why(first: Attempt, confirmed: Confirmation, reason: str) -> None:
+    assert decide(ENTRY, first, confirmed).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (Event.CANNOT_IMPORT, "its module does not import"),
+        (Event.TIMEOUT, "ran out of its budget; a timeout is no kill"),
+        (Event.NO_START, "the subject never became ready; a broken start is no kill"),
+        (Event.DIED, "the subject died; the entry does not say died_kills, or a killer is silent"),
+    ],
+)
+def test_a_broken_run_says_why_it_is_no_kill(event: Event, reason: str) -> None:
+    broken = seen(A, B, events=(event,))
+    assert decide(ENTRY, broken, Confirmation(broken, same_plan=True)).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("first", "confirmed"),
+    [
+        (seen(A, asked=(A,)), Confirmation(seen(B, C, asked=(B, C)), same_plan=True)),
+        (seen(A, asked=(A,)), Confirmation(seen(B, C, asked=(B, C)), same_plan=False, again=seen(A, asked=(A,)))),
+    ],
+    ids=["flaky", "killed by the gate plan alone"],
+)
+def test_the_row_holds_what_either_of_two_looks_saw(first: Attempt, confirmed: Confirmation) -> None:
+    decision = decide(ENTRY, first, confirmed)
+    assert (decision.failed, decision.passed, decision.missing, decision.also) == ((A, B, C), (), (), ())
+
+
 def test_two_plans_that_disagree_without_a_third_run_are_a_fault_of_ours() -> None:
     with pytest.raises(AssertionError, match="settled by a third run"):
         decide(ENTRY, seen(), Confirmation(seen(A), same_plan=False))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.plans.build import build_plan
-from harness.plans.controls import ABSTAINS, ENGAGES, SLICES
+from harness.plans.controls import ABSTAINS, ENGAGES, SILENT, SLICES
 from harness.plans.seed import seed_requests
 from harness.records.plan import Tier
 from tests.harness.checks.ideal import fixture
@@ -27,10 +27,11 @@ def test_the_repeat_control_asks_a_greedy_a_sampled_and_a_streamed_request_with_
     }
 
 
-def test_each_arm_is_asked_both_canaries() -> None:
+def test_each_arm_is_asked_all_canaries() -> None:
     plan = build_plan(fixture(), Tier.GATE, SLICES, ["control-canary"])
     for start in plan.starts:
-        assert [(request.role, request.is_greedy) for request in start.requests] == [(ENGAGES, True), (ABSTAINS, False)]
+        roles = [(request.role, request.is_greedy, request.max_tokens) for request in start.requests]
+        assert roles == [(ENGAGES, True, 5), (ENGAGES, True, 24), (ABSTAINS, False, 24), (SILENT, True, 1)]
     assert [start.arm for start in plan.starts] == ["plain", "lookup", "draft", "npu", "npu-lookup", "npu-draft"]
     small = build_plan(fixture(), Tier.MUTATION, SLICES, ["control-canary"])
     assert [start.arm for start in small.starts] == ["plain", "lookup", "draft"]

@@ -126,7 +126,8 @@ def test_forward_serve_is_described_as_it_is():
     assert declared.arms["plain"] == ArmFacts("none", "", "engaged")
     assert declared.arms["lookup"] == ArmFacts("lookup", "lookup-321", "engaged")
     assert declared.arms["draft"] == ArmFacts("dflash", "dflash", "engaged")
-    assert declared.arms["dump-lookup"].expect == "not-engaged"
+    assert declared.arms["dump-lookup"] == ArmFacts("lookup", "", "not-engaged", dumps_logits=True)
+    assert declared.arms["cached-draft"] == ArmFacts("dflash", "dflash", prefix_cache=True)
     assert (declared.vocab_bound, declared.width, declared.reports_rounds, declared.returns_ids) == (256, 16, True, True)
     assert description.environment.values["OPENBLAS_NUM_THREADS"] == "1"
     assert description.capabilities["lookup"][Capability.TEMPERATURE] is Behaviour.ABSTAINS
@@ -134,3 +135,9 @@ def test_forward_serve_is_described_as_it_is():
     assert root is not None
     assert (root / "forward_serve" / "__init__.py").is_file()
     assert msgspec.structs.replace(description, path="") != description
+
+
+@pytest.mark.parametrize("dump", ["logits.npy", "../{id}.npy", "{id}/rows.npy", "{id}-{id}.npy"])
+def test_a_file_of_logits_has_the_responses_id_in_its_name_and_lies_in_the_scratch_folder(tmp_path, dump):
+    with pytest.raises(FileFormatError, match=r"engine\.toml: arms\.dump\.dump: .* is a file name with \{id\}"):
+        loaded(tmp_path, MINIMAL + f'[arms.dump]\ndump = "{dump}"\n')

@@ -1,11 +1,12 @@
 """Asking a running subject: how an answer finds its log line, and what is asked at once."""
 
+import numpy as np
 import pytest
 
 from harness.records.plan import Request
 from harness.records.recording import Counts
 
-from .conftest import WARM, asking
+from .conftest import WARM, asking, planned
 
 pytestmark = WARM
 
@@ -92,3 +93,41 @@ def test_the_log_is_there_line_by_line(subject):
     subject.ask(asking("lines", lines=["one", "two"]))
     assert subject.log_lines()[-2:] == ("one", "two")
     assert not subject.has_exited
+
+
+@pytest.fixture
+def dumping(launcher, model):
+    return launcher.start(planned("dump"), model)
+
+
+def id_of_next(subject) -> str:
+    """Ask once, and return the id that the next answer will have."""
+    head, _, number = subject.ask(asking()).reply.response_id.rpartition("-")
+    return f"{head}-{int(number) + 1}"
+
+
+def test_an_answer_carries_the_file_of_logits_that_its_arm_left_for_it(dumping):
+    name = id_of_next(dumping)
+    np.save(dumping.scratch / f"{name}.npy", np.zeros((3, 5), np.float32))
+    answer = dumping.ask(asking())
+    assert (answer.reply.response_id, answer.failure) == (name, "")
+    assert (answer.dump.shape, answer.dump.dtype) == ((3, 5), "<f4")
+
+
+def test_an_answer_whose_file_of_logits_is_missing_carries_none(dumping):
+    answer = dumping.ask(asking())
+    assert (answer.status, answer.failure, answer.dump) == (200, "", None)
+
+
+def test_a_file_of_logits_that_cannot_be_read_is_the_answers_failure(dumping):
+    name = id_of_next(dumping)
+    (dumping.scratch / f"{name}.npy").write_bytes(b"no array")
+    answer = dumping.ask(asking())
+    assert (answer.status, answer.dump) == (200, None)
+    assert answer.failure.startswith(f"dump: {name}.npy is no array")
+
+
+def test_an_arm_that_is_described_without_files_of_logits_reads_none(subject):
+    (subject.scratch / f"{id_of_next(subject)}.npy").write_bytes(b"no array")
+    answer = subject.ask(asking())
+    assert (answer.failure, answer.dump) == ("", None)

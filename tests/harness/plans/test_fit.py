@@ -1,0 +1,225 @@
+"""A plan of parts fitted to a subject: its arms, its fixtures, its words; and what is not tested, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.checks.registry import ALL_CHECKS
+from harness.plans.build import build_plan
+from harness.plans.fit import fitted
+from harness.plans.registry import SLICES
+from harness.plans.requests import completion
+from harness.plans.starts import DRAFT, LOOKUP, PLAIN
+from harness.records.need import Need
+from harness.records.plan import Plan, Request, Start, Tier
+from harness.subjects.declarations import Behaviour, Capability
+from harness.subjects.description import Arm, Description, load_description
+from tests.harness.checks.ideal import fixture
+
+NEEDS = {check.id: check.needs for check in ALL_CHECKS}
+OUTSIDE = """
+name = "outside"
+family = "outside"
+launch = {command = ["{python}"]}
+ready = {line = 'port=(?P<port>\\d+)', probe = "/health"}
+accounting = {accepted_at_stop = "trimmed", drafted = "proposed", no_draft = "absent", budget_cap = "remaining", first_token = "outside"}
+fixtures = {format = "gguf", packs = {mixed = "tiny-draft+gguf"}}
+arms.plain = {}
+arms.first = {role = "lookup", flags = ["{k}"], drafter = "first", oracle = "ngram-simple-2", least_k = 2}
+arms.second = {role = "lookup", flags = ["{k}"], drafter = "second"}
+arms.model = {role = "draft", flags = ["{pack}"], drafter = "model", oracle = "draft-model-4"}
+arms.draft-alone = {}
+"""
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Description:
+    path = tmp_path / "outside.toml"
+    path.write_text(OUTSIDE)
+    return load_description(path)
+
+
+def plan_of(*starts: Start, checks: tuple[str, ...] = ("same-reply",)) -> Plan:
+    return Plan(Tier.GATE, "tiny@1", starts, checks)
+
+
+def asked(start: Start, *requests: Request, **changes: Any) -> Start:
+    return msgspec.structs.replace(start, requests=requests or (said(24),), **changes)
+
+
+def said(budget: int, *checks: str, name: str = "main-1", **fields: Any) -> Request:
+    request = completion(fixture().stream(name), budget, "same-reply", **fields)
+    return msgspec.structs.replace(request, checks=checks or ("same-reply",))
+
+
+def fit(plan: Plan, description: Description) -> Plan:
+    return fitted(plan, description, fixture(), NEEDS)
+
+
+@pytest.mark.parametrize("tier", [Tier.MUTATION, Tier.GATE])
+def test_the_reference_engine_plays_every_part_itself(tier: Tier) -> None:
+    plan = build_plan(fixture(), tier, SLICES, tuple(SLICES))
+    got = fit(plan, load_description("forward-serve"))
+    sweeps = {request.id for start in plan.starts for request in start.requests if "sweep" in request.roles}
+    for want, start in zip(plan.starts, got.starts, strict=True):
+        kept = tuple(request for request in want.requests if request.id not in sweeps)
+        assert start == msgspec.structs.replace(want, requests=kept)
+    assert got.not_tested == {"known-faults": "its description pins no fault"}
+    assert got.checks == tuple(check for check in plan.checks if check != "known-faults")
+
+
+def test_a_part_that_several_arms_play_becomes_a_start_for_each(outside: Description) -> None:
+    got = fit(plan_of(asked(PLAIN), asked(LOOKUP), asked(LOOKUP, id="k-7/lookup", parameters={"k": 7})), outside)
+    assert [(start.id, start.arm, start.reference) for start in got.starts] == [
+        ("plain", "plain", None),
+        ("first", "first", "plain"),
+        ("second", "second", "plain"),
+        ("k-7/first", "first", "plain"),
+        ("k-7/second", "second", "plain"),
+    ]
+
+
+def test_models_and_packs_are_those_that_the_subject_takes(outside: Description) -> None:
+    twin = asked(PLAIN, id="end/plain", model="tiny+eos=5")
+    got = fit(plan_of(asked(PLAIN), asked(DRAFT), twin, asked(DRAFT, id="never/draft", pack="never")), outside)
+    models = {start.id: (start.model, start.pack) for start in got.starts}
+    assert models["plain"] == ("tiny+gguf", None)
+    assert models["model"] == ("tiny+gguf", "tiny-draft+gguf")
+    assert models["end/plain"] == ("tiny+eos=5+gguf", None)
+    assert "never/model" not in models
+
+
+def test_a_parameter_that_an_arm_does_not_take_or_too_few_drafts_leave_its_start_out(outside: Description) -> None:
+    odd = asked(LOOKUP, said(24, "fallback-round"), id="x/lookup", parameters={"k": 4, "fallback_below": 2.5})
+    few = asked(LOOKUP, id="k-1/lookup", parameters={"k": 1})
+    got = fit(plan_of(asked(PLAIN, said(24, "same-reply", "fallback-round")), odd, few, checks=("same-reply", "fallback-round")), outside)
+    assert [start.id for start in got.starts] == ["plain", "k-1/second"]
+    assert got.not_tested == {"fallback-round": "arm first takes no fallback_below"}
+    assert got.checks == ("same-reply",)
+
+
+def test_a_switch_that_makes_a_pass_fail_is_left_out_with_its_request(outside: Description) -> None:
+    failing = said(24, "request-order", role="failed", label="failed")
+    start = Start("order/lookup", "lookup", "tiny", (said(24, "request-order"), failing), parameters={"k": 4, "fail_pass": 40})
+    got = fit(plan_of(start, checks=("request-order",)), outside)
+    assert [(one.id, one.parameters, len(one.requests)) for one in got.starts] == [
+        ("order/first", {"k": 4}, 1),
+        ("order/second", {"k": 4}, 1),
+    ]
+
+
+def test_a_law_of_which_only_the_reference_is_left_is_not_tested_and_says_why(outside: Description) -> None:
+    cached = Start("cached/plain", "cached", "tiny", (said(24, "prefix-cache"),), reference="plain")
+    got = fit(plan_of(asked(PLAIN, said(24, "prefix-cache")), cached, asked(LOOKUP), checks=("same-reply", "prefix-cache")), outside)
+    assert got.not_tested == {"prefix-cache": "no arm plays cached"}
+
+
+def test_a_start_whose_reference_is_not_started_is_left_out(outside: Description) -> None:
+    lonely = asked(LOOKUP, id="dump/lookup", reference="dump/plain")
+    got = fit(plan_of(asked(PLAIN), asked(LOOKUP), asked(PLAIN, id="dump/plain", arm="dump"), lonely), outside)
+    assert [start.id for start in got.starts] == ["plain", "first", "second"]
+
+
+def test_a_field_that_the_surface_lacks_takes_its_requests_out(outside: Description) -> None:
+    behaviours = {Capability.LOGPROBS: Behaviour.UNSUPPORTED, Capability.IDS_IN: Behaviour.UNSUPPORTED}
+    description = msgspec.structs.replace(outside, capabilities={"none": behaviours, "any": behaviours})
+    requests = (said(24), said(5, "logprobs-target", logprobs=2), said(5, "capabilities", role="asks-ids_in", label="ids"))
+    plan = plan_of(asked(PLAIN, *requests), asked(LOOKUP, *requests), checks=("same-reply", "logprobs-target", "capabilities"))
+    got = fit(plan, description)
+    assert [len(start.requests) for start in got.starts] == [1, 1, 1]
+    assert got.not_tested["logprobs-target"] == "its surface has no logprobs"
+    assert got.not_tested["capabilities"] == "its surface has no ids_in"
+
+
+def test_laws_that_need_what_the_subject_does_not_say_are_not_tested(outside: Description) -> None:
+    checks = ("same-reply", "abstained", "exact-drafts", "exact-counts")
+    request = said(24, *checks)
+    got = fit(plan_of(asked(PLAIN, request), asked(LOOKUP, request), checks=checks), outside)
+    assert got.checks == ("same-reply", "exact-counts")
+    assert got.not_tested == {
+        "abstained": "it names neither path nor reason of a request, nor its plain steps",
+        "exact-drafts": "it does not list its rounds",
+        "exact-counts on second": "counts not predicted: no oracle knows its drafter",
+    }
+    assert [(start.id, start.requests[0].checks) for start in got.starts if start.id != "plain"] == [
+        ("first", ("same-reply", "exact-counts")),
+        ("second", ("same-reply",)),
+    ]
+
+
+def test_the_draft_model_is_asked_after_every_beginning_of_a_reply_that_a_law_predicts(outside: Description) -> None:
+    request = said(4, "exact-counts")
+    got = fit(plan_of(asked(PLAIN, request), asked(DRAFT, request), checks=("exact-counts",)), outside)
+    alone = got.start("draft-alone")
+    assert (alone.arm, alone.model, alone.pack) == ("draft-alone", "tiny-draft+gguf", None)
+    stream = fixture().stream("main-1")
+    assert [one.prompt_ids for one in alone.requests] == [stream.prompt_ids + stream.reply_ids[:count] for count in (1, 2, 3)]
+    assert {one.max_tokens for one in alone.requests} == {4}
+
+
+@pytest.mark.parametrize("fields", [{"temperature": 0.8, "seed": 1}, {"logit_bias": {"5": 1}}], ids=str)
+def test_a_reply_that_no_stream_prescribes_is_not_predicted_with_a_draft_model(outside: Description, fields: dict[str, Any]) -> None:
+    known, odd = said(4, "exact-counts"), said(4, "exact-counts", "same-reply", **fields)
+    plan = plan_of(asked(PLAIN, known, odd), asked(DRAFT, known, odd), checks=("same-reply", "exact-counts"))
+    got = fit(plan, outside)
+    assert [request.checks for request in got.start("model").requests] == [("exact-counts",), ("same-reply",)]
+    assert [what for what in got.not_tested] == ["exact-counts of 1 requests with a draft model"]
+
+
+LLAMA = load_description("llama-server")
+
+
+def test_a_reply_that_must_go_on_behind_its_end_token_is_asked_for_where_the_token_is_none() -> None:
+    whole = said(24, "end-token", role="whole", ignore_eos=True)
+    other = said(24, "oracle-reply", ignore_eos=True)
+    ended = said(24, "end-token")
+    twin = Start("end/plain", "plain", "tiny+eos=5", (whole, other, ended))
+    lookup = Start("end/lookup", "lookup", "tiny+eos=5", (whole, ended), parameters={"k": 4}, reference="end/plain")
+    got = fit(plan_of(asked(PLAIN), asked(LOOKUP), twin, lookup, checks=("same-reply", "end-token")), LLAMA)
+    moved = next(request for request in got.start("plain").requests if request.id == "main-1/24")
+    assert (moved.checks, moved.roles) == (("same-reply", "end-token"), ("whole",))
+    assert [request.id for request in got.start("end/plain").requests] == ["main-1/24"]
+    assert [request.id for request in got.start("end/ngram-mod").requests] == ["main-1/24"]
+
+
+def test_a_request_that_only_the_reference_dialect_forbids_is_left_out_and_an_over_long_prompt_stays() -> None:
+    zero = msgspec.structs.replace(said(0, "request-order", role="refused"), expect=400, refusal="max_tokens")
+    too_long = msgspec.structs.replace(said(5, "request-order", role="over-long"), expect=400, refusal="prompt")
+    start = Start("order/lookup", "lookup", "tiny", (said(24, "request-order"), zero, too_long), parameters={"k": 4})
+    got = fit(plan_of(start, checks=("request-order",)), LLAMA)
+    assert [request.id for request in got.start("order/ngram-mod").requests] == ["main-1/24", "main-1/5"]
+
+
+def test_what_the_dialect_has_no_words_for_is_left_out() -> None:
+    chat = Request("chat/x", ("same-reply",), path="/v1/chat/completions", body={"messages": []})
+    odd = said(5, "refusals", name="main-1", n=2)
+    plan = plan_of(asked(PLAIN, said(24), chat, odd), asked(LOOKUP, said(24), odd), checks=("same-reply", "refusals"))
+    got = fit(plan, LLAMA)
+    assert {request.id for start in got.starts for request in start.requests} == {"main-1/24"}
+    assert got.not_tested["refusals"] == "its refusals do not name a field"
+
+
+def test_sampled_sweeps_are_for_subjects_that_speculate_while_sampling() -> None:
+    sweep = said(24, role="sweep", temperature=0.8, seed=3)
+    plan = plan_of(asked(PLAIN, said(24), sweep), asked(LOOKUP, said(24), sweep))
+    assert len(fit(plan, LLAMA).start("ngram-mod").requests) == 2
+    assert len(fit(plan, load_description("forward-serve")).start("lookup").requests) == 1
+
+
+def test_the_whole_gate_plan_asks_six_engaged_arms_three_hundred_requests_each() -> None:
+    got = fit(build_plan(fixture(), Tier.GATE, SLICES, tuple(SLICES)), LLAMA)
+    counts: dict[str, int] = {}
+    for start in got.starts:
+        counts[start.arm] = counts.get(start.arm, 0) + len(start.requests)
+    engaged = {name for name, arm in LLAMA.arms.items() if arm.drafter != "none" and arm.expect == "engaged"}
+    assert len(engaged) >= 6
+    assert min(counts[arm] for arm in engaged) >= 300
+
+
+def test_every_need_of_a_check_has_a_reason_where_it_is_lacking() -> None:
+    assert {need for needs in NEEDS.values() for need in needs} == set(Need)
+    assert isinstance(LLAMA.arms["plain"], Arm)

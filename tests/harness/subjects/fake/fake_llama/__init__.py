@@ -1,0 +1,1 @@
+"""A server that speaks llama.cpp's dialect and says the alphabet."""
