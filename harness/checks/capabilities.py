@@ -161,7 +161,9 @@ _SHOWS: Mapping[str, Callable[[_Probe], bool]] = MappingProxyType(
         "stream": _shows_stream,
     }
 )
-_REPEATING = frozenset({"stop", "logprobs", "ids_in", "ids_out", "stream"})  # the reply is the one beside it, which every drafter hits
+_REPEATING = frozenset(
+    {"stop", "logprobs", "ids_in", "ids_out", "stream"}
+)  # the reply is the one beside it, which every drafter hits
 
 
 def _told(case: Case, capability: str) -> str:

@@ -156,9 +156,7 @@ def _rescore(
 def _is_same(evidence: Evidence, want: Scored, got: Scored) -> bool:
     if evidence.declared.exact_scores:
         return _without_offset(want) == _without_offset(got)
-    return want.token == got.token and agree(
-        (want.logprob, dict(want.alternatives)), (got.logprob, dict(got.alternatives))
-    )
+    return want.token == got.token and agree((want.logprob, dict(want.alternatives)), (got.logprob, dict(got.alternatives)))
 
 
 def _without_offset(one: Scored) -> tuple[object, ...]:

@@ -77,7 +77,14 @@ def _beginnings(request: Request, fixture: Fixture) -> Iterator[Stream]:
 
 def _sets_no_token(request: Request) -> bool:
     """Whether nothing in the body makes the reply another one than the stream's, but for where it ends."""
-    changing = {"presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "response_format", "structured_outputs"}
+    changing = {
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "logit_bias",
+        "response_format",
+        "structured_outputs",
+    }
     return not any((request.body or {}).get(name) for name in changing)
 
 

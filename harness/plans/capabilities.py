@@ -34,7 +34,7 @@ def capabilities(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     starts: tuple[Start, ...] = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
     source = fixture.stream("repeat-1")
     yield from ask(completion(source, BUDGET, CHECK, role=BESIDE), *starts)
-    for request in _asking(fixture, source):
+    for request in _asking(source):
         yield from ask(request, *starts)
     if tier is not Tier.MUTATION:
         ending: tuple[tuple[str, dict[str, Any]], ...] = ((BESIDE, {}), ("asks-ignore_eos", {"ignore_eos": True}))
@@ -42,7 +42,7 @@ def capabilities(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
             yield from ask(completion(source, BUDGET, CHECK, role=role, **fields), *end_starts(fixture))
 
 
-def _asking(fixture: Fixture, source: Stream) -> Iterator[Request]:
+def _asking(source: Stream) -> Iterator[Request]:
     """Yield a request for each capability; its id holds what tells it apart from the one beside it."""
     yield completion(source, BUDGET, CHECK, role="asks-stop", stop=[source.reply[9:11]])
     hot: dict[str, Any] = {"temperature": TEMPERATURE}

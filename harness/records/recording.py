@@ -177,7 +177,9 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     watched_paths: tuple[str, ...] = ("/dev/accel*", "*amdxdna*")
     reports_path: bool = True  # it names path, reason, rounds and plain steps of each request; else drafted and accepted alone
     names_refusals: bool = True  # a refusal names the field that is wrong (`param`), and a refused start exits 2 with one line
-    reserves_token: bool = False  # a draft leaves room for one token of the base's own: no reply ends by its budget inside a block
+    reserves_token: bool = (
+        False  # a draft leaves room for one token of the base's own: no reply ends by its budget inside a block
+    )
     trims_at_stop: bool = True  # accepted drafts behind a stop or an end token are not counted
     exact_scores: bool = True  # logprobs are equal bit for bit whatever the batch; else within a band
     most_opens: int = 1  # how often one file of weights is opened

@@ -40,7 +40,9 @@ def to_llama(request: Request) -> Request:
         return request
     unsaid = untranslatable(request)
     if unsaid:
-        raise UntranslatableError(f"request {request.id}: {'; '.join(unsaid)}: not in llama.cpp's dialect; leave it out of the plan")
+        raise UntranslatableError(
+            f"request {request.id}: {'; '.join(unsaid)}: not in llama.cpp's dialect; leave it out of the plan"
+        )
     body: dict[str, Any] = dict(DEFAULTS)
     for name, value in request.body.items():
         body |= _FIELDS[name](value)

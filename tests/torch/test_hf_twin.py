@@ -27,6 +27,8 @@ def test_transformers_says_every_prescribed_reply(tiny: Fixture) -> None:
     got = {}
     for stream in tiny.streams:
         prompt = torch.tensor([stream.prompt_ids])
-        ids = model.generate(prompt, do_sample=False, max_new_tokens=len(stream.reply_ids), attention_mask=torch.ones_like(prompt))
+        ids = model.generate(
+            prompt, do_sample=False, max_new_tokens=len(stream.reply_ids), attention_mask=torch.ones_like(prompt)
+        )
         got[stream.name] = tuple(ids[0, len(stream.prompt_ids) :].tolist())
     assert got == {stream.name: stream.reply_ids for stream in tiny.streams}

@@ -17,7 +17,19 @@ from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Chunk, Counts, Declared, Recording, Reply, Run, Trace
 from tests.harness.checks.ideal import fixture
 
-NAMES = ("stop", "temperature", "seed", "logprobs", "grammar", "penalties", "logit_bias", "ids_in", "ids_out", "stream", "ignore_eos")
+NAMES = (
+    "stop",
+    "temperature",
+    "seed",
+    "logprobs",
+    "grammar",
+    "penalties",
+    "logit_bias",
+    "ids_in",
+    "ids_out",
+    "stream",
+    "ignore_eos",
+)
 PLAIN = dict.fromkeys(NAMES, "abstains") | {"over_long_prompt": "4xx"}
 LOOKUP = dict.fromkeys(NAMES, "engaged") | {"over_long_prompt": "4xx"}
 LOOKUP |= dict.fromkeys(("temperature", "logprobs", "grammar", "penalties", "logit_bias"), "abstains")

@@ -169,7 +169,7 @@ def test_a_start_that_was_not_asked_one_of_the_canaries_blinds_the_run(role: str
 
 def test_plan_and_check_name_the_canaries_alike() -> None:
     want = (plans.ENGAGES, plans.ABSTAINS, plans.SILENT)
-    assert (checks.ENGAGES, checks.ABSTAINS, checks.SILENT) == want
+    assert want == (checks.ENGAGES, checks.ABSTAINS, checks.SILENT)
 
 
 def test_a_reply_of_one_token_with_drafts_blinds_the_run() -> None:

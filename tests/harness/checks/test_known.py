@@ -54,7 +54,7 @@ def judged(run: Run, *found: Finding) -> Judgement:
         def find(evidence: Any, ledger: Any) -> None:
             for one in evidence.run.plan.starts:
                 ledger.examine(one.id)
-            ledger._findings += [one for one in found if one.check == check_id]  # noqa: SLF001 - a stand-in for real findings
+            ledger._findings += [one for one in found if one.check == check_id]
 
         return Check(check_id, Verdict.MISMATCH, "A law.", find)
 
@@ -97,7 +97,12 @@ def test_a_finding_outside_of_the_condition_counts(changes: dict[str, Any]) -> N
 
 
 def test_a_finding_on_another_arm_at_another_start_or_without_the_field_counts() -> None:
-    starts = (*BOTH, start("context-36/plain", "plain"), start("simple", "simple"), start("context-9/simple", "simple", request("r")))
+    starts = (
+        *BOTH,
+        start("context-36/plain", "plain"),
+        start("simple", "simple"),
+        start("context-9/simple", "simple", request("r")),
+    )
     odd = [finding(start_id=name) for name in ("context-36/plain", "simple", "context-9/simple")]
     assert judged(run_of(*starts), *FOUND, *odd).counted == tuple(odd)
 

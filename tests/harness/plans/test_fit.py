@@ -96,7 +96,10 @@ def test_models_and_packs_are_those_that_the_subject_takes(outside: Description)
 def test_a_parameter_that_an_arm_does_not_take_or_too_few_drafts_leave_its_start_out(outside: Description) -> None:
     odd = asked(LOOKUP, said(24, "fallback-round"), id="x/lookup", parameters={"k": 4, "fallback_below": 2.5})
     few = asked(LOOKUP, id="k-1/lookup", parameters={"k": 1})
-    got = fit(plan_of(asked(PLAIN, said(24, "same-reply", "fallback-round")), odd, few, checks=("same-reply", "fallback-round")), outside)
+    got = fit(
+        plan_of(asked(PLAIN, said(24, "same-reply", "fallback-round")), odd, few, checks=("same-reply", "fallback-round")),
+        outside,
+    )
     assert [start.id for start in got.starts] == ["plain", "k-1/second"]
     assert got.not_tested == {"fallback-round": "arm first takes no fallback_below"}
     assert got.checks == ("same-reply",)
@@ -114,7 +117,9 @@ def test_a_switch_that_makes_a_pass_fail_is_left_out_with_its_request(outside: D
 
 def test_a_law_of_which_only_the_reference_is_left_is_not_tested_and_says_why(outside: Description) -> None:
     cached = Start("cached/plain", "cached", "tiny", (said(24, "prefix-cache"),), reference="plain")
-    got = fit(plan_of(asked(PLAIN, said(24, "prefix-cache")), cached, asked(LOOKUP), checks=("same-reply", "prefix-cache")), outside)
+    got = fit(
+        plan_of(asked(PLAIN, said(24, "prefix-cache")), cached, asked(LOOKUP), checks=("same-reply", "prefix-cache")), outside
+    )
     assert got.not_tested == {"prefix-cache": "no arm plays cached"}
 
 
@@ -162,12 +167,14 @@ def test_the_draft_model_is_asked_after_every_beginning_of_a_reply_that_a_law_pr
 
 
 @pytest.mark.parametrize("fields", [{"temperature": 0.8, "seed": 1}, {"logit_bias": {"5": 1}}], ids=str)
-def test_a_reply_that_no_stream_prescribes_is_not_predicted_with_a_draft_model(outside: Description, fields: dict[str, Any]) -> None:
+def test_a_reply_that_no_stream_prescribes_is_not_predicted_with_a_draft_model(
+    outside: Description, fields: dict[str, Any]
+) -> None:
     known, odd = said(4, "exact-counts"), said(4, "exact-counts", "same-reply", **fields)
     plan = plan_of(asked(PLAIN, known, odd), asked(DRAFT, known, odd), checks=("same-reply", "exact-counts"))
     got = fit(plan, outside)
     assert [request.checks for request in got.start("model").requests] == [("exact-counts",), ("same-reply",)]
-    assert [what for what in got.not_tested] == ["exact-counts of 1 requests with a draft model"]
+    assert list(got.not_tested) == ["exact-counts of 1 requests with a draft model"]
 
 
 LLAMA = load_description("llama-server")

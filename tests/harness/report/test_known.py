@@ -35,7 +35,9 @@ RUN = Run(Plan(Tier.GATE, "tiny@1", STARTS, ()), "s", Declared({"a": ArmFacts()}
 
 
 def test_a_pinned_fault_has_a_line_with_its_arms_and_the_shortest_request() -> None:
-    got = list(known_lines(RUN, judgement(found("a", "long"), found("b", "middle"), found("a", "short"), found("a", "long", "", "x"))))
+    got = list(
+        known_lines(RUN, judgement(found("a", "long"), found("b", "middle"), found("a", "short"), found("a", "long", "", "x")))
+    )
     assert got == [
         "XFAIL f (context-end): 3 findings on a, b; shortest: a asked short (16 ids and 5 tokens); https://example.org/1",
     ]

@@ -34,7 +34,11 @@ def test_files_that_extend_each_other_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("extends = 5", "5 is no name"), ("extends = 'nobody'", "nobody: no such subject"), ("extends = 'gone.toml'", "cannot be read")],
+    [
+        ("extends = 5", "5 is no name"),
+        ("extends = 'nobody'", "nobody: no such subject"),
+        ("extends = 'gone.toml'", "cannot be read"),
+    ],
 )
 def test_what_cannot_be_extended_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.toml"

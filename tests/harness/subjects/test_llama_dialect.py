@@ -91,6 +91,8 @@ def test_requests_at_once_have_one_witness_alone(launcher: Launcher, model: Path
 def test_a_refused_request_has_no_counts_and_leaves_the_next_one_its_own(launcher: Launcher, model: Path) -> None:
     subject = started(launcher, model, "plain")
     bad = asking(5)
-    refused = subject.ask(Request(id="bad", checks=(), body={name: value for name, value in (bad.body or {}).items() if name != "prompt"}))
+    refused = subject.ask(
+        Request(id="bad", checks=(), body={name: value for name, value in (bad.body or {}).items() if name != "prompt"})
+    )
     assert (refused.status, refused.counts, refused.usage_counts) == (400, None, None)
     assert subject.ask(asking(5)).usage_counts == Counts("plain", None, 0, 0, 0, None, 5, 0, None, None)

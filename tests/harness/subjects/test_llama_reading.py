@@ -33,7 +33,15 @@ SCORED = [
 ]
 EVENTS: list[dict[str, Any]] = [
     {"index": 0, "content": "Y", "tokens": [56], "stop": False, "id_slot": -1, "tokens_predicted": 1, "tokens_evaluated": 16},
-    {"index": 0, "content": "Xx", "tokens": [55, 87], "stop": False, "id_slot": -1, "tokens_predicted": 3, "tokens_evaluated": 16},
+    {
+        "index": 0,
+        "content": "Xx",
+        "tokens": [55, 87],
+        "stop": False,
+        "id_slot": -1,
+        "tokens_predicted": 3,
+        "tokens_evaluated": 16,
+    },
     {**BODY, "content": "", "tokens": []},
 ]
 

@@ -21,7 +21,9 @@ def added(**fields: Any) -> dict[str, Any]:
     """What fields of a plan's body add to the one that is sent, beside the prompt, the budget and the defaults."""
     body = to_llama(asking(**fields)).body
     assert body is not None
-    return {name: value for name, value in body.items() if DEFAULTS.get(name, ...) != value and name not in ("prompt", "n_predict")}
+    return {
+        name: value for name, value in body.items() if DEFAULTS.get(name, ...) != value and name not in ("prompt", "n_predict")
+    }
 
 
 def test_prompt_and_budget_go_to_completion_with_openai_s_defaults() -> None:

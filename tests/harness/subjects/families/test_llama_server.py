@@ -46,7 +46,13 @@ def params_of(*words: str) -> Any:
 def test_without_flags_it_is_the_binary_s_default_on_a_port_that_the_system_picks() -> None:
     got = params_of()
     assert (got.model.path, got.hostnames, got.port, got.n_parallel, got.n_ctx) == ("m.gguf", ["127.0.0.1"], 0, 1, 0)
-    assert (got.flash_attn_type, got.cache_type_k, got.warmup, got.cache_prompt, got.fit_params) == ("auto", "f16", True, True, True)
+    assert (got.flash_attn_type, got.cache_type_k, got.warmup, got.cache_prompt, got.fit_params) == (
+        "auto",
+        "f16",
+        True,
+        True,
+        True,
+    )
     assert got.speculative.types == []
 
 

@@ -1,4 +1,4 @@
-"""Serve. A reply is the alphabet from "a" on; with --drafts each reply of three tokens or more had one round of two drafts, one accepted."""
+"""Serve. A reply is the alphabet from "a" on; with --drafts each of three tokens or more had one round of two drafts, one accepted."""
 
 import argparse
 import json
