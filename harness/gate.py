@@ -78,8 +78,9 @@ def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
         return _given(options.plan, fixture)
     description = load_description(options.subject)
     wanted: Collection[str] = options.checks or tuple(SLICES)
-    if KNOWN_FAULTS in wanted:  # it judges what the checks of the pinned faults find
-        wanted = dict.fromkeys((*wanted, *(fault.check for fault in description.known_faults)))
+    asked = set(wanted)  # a pinned fault, and what it leaves, is told by what the fault's own check finds
+    own = (fault.check for fault in description.known_faults if asked.intersection((KNOWN_FAULTS, *fault.leaves)))
+    wanted = dict.fromkeys((*wanted, *own))
     plan = build_plan(fixture, options.tier, SLICES, wanted)
     return fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
 

@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
@@ -30,7 +31,7 @@ COPIED = ("forward_serve", "harness", "tests", "fixtures", "pyproject.toml")
 LAST_LINES = 40  # of mutmut's log, where it could not run
 CACHES = ("__pycache__", "*.pyc", ".hypothesis")
 SURVIVED, NO_TESTS = "survived", "no tests"
-ONLY_MUTATE = re.compile(r"^only_mutate = \[.*?^\]$", re.MULTILINE | re.DOTALL)
+MUTATED, TESTS = "only_mutate", "pytest_add_cli_args_test_selection"  # keys of [tool.mutmut]
 PATH_CELL = re.compile(r"`([\w/]+\.py)`")
 
 
@@ -59,11 +60,21 @@ class Survivor:
 
 
 def narrowed(config: str, paths: Sequence[str]) -> str:
-    """Return the text of pyproject.toml with `only_mutate` set to these files and folders. Raises ValueError without the key."""
-    patterns = [path if path.endswith(".py") else f"{path.rstrip('/')}/*" for path in paths]
-    text, count = ONLY_MUTATE.subn(lambda _: f"only_mutate = {json.dumps(patterns)}", config)
+    """Return the text of pyproject.toml with these files and folders as what is mutated, and the tests of their rooms alone.
+
+    Nothing is lost by that: the engine's tests never import the harness, nor the harness's the engine. Raises ValueError where
+    [tool.mutmut] does not hold a key as one list with a path a line.
+    """
+    rooms = {Path(path).parts[0] for path in paths}
+    tests = tomllib.loads(config).get("tool", {}).get("mutmut", {}).get(TESTS, [])
+    mutated = [path if path.endswith(".py") else f"{path.rstrip('/')}/*" for path in paths]
+    return _with_list(_with_list(config, MUTATED, mutated), TESTS, [test for test in tests if Path(test).parts[1] in rooms])
+
+
+def _with_list(config: str, key: str, values: Sequence[str]) -> str:
+    text, count = re.subn(rf"^{key} = \[.*?^\]$", f"{key} = {json.dumps(values)}", config, flags=re.MULTILINE | re.DOTALL)
     if count != 1:
-        raise ValueError(f"pyproject.toml: only_mutate occurs {count} times; [tool.mutmut] holds it once, one path a line")
+        raise ValueError(f"pyproject.toml: {key} is there {count} times as a list; [tool.mutmut] holds it once, a path a line")
     return text
 
 
@@ -173,8 +184,9 @@ def main() -> int:
         if not (ROOT / path).exists():
             parser.error(f"{path}: no such file or folder below the project's root")
     copy_project(arguments.paths)
-    if run_mutmut(arguments.workers) != 0:
-        print("mutmut did not run: its own lines above say why; the selected tests must be green without any mutant")
+    code = run_mutmut(arguments.workers)
+    if code != 0:
+        print(f"mutmut ended with {code}: its last lines above say why; the selected tests must be green without any mutant")
         return ExitCode.NO_RUN
     return report(PAGE.read_text())
 

@@ -69,8 +69,19 @@ def is_of(run: Run, fault: KnownFault, finding: Finding) -> bool:
 
 def could_show(fault: KnownFault, start: Start, request: Request) -> bool:
     """Whether a request to a start meets the condition of a fault, whatever came back."""
-    is_there = start.arm in fault.arms and fnmatch.fnmatchcase(start.id, fault.starts)
-    return is_there and fault.check in request.checks and set(fault.fields) <= (request.body or {}).keys()
+    is_there = start.arm in (*fault.arms, *fault.at_times) and fnmatch.fnmatchcase(start.id, fault.starts)
+    is_asked = fault.check in request.checks and set(fault.fields) <= (request.body or {}).keys()
+    return is_there and is_asked and (not fault.is_behind_long or _is_behind_long(start, fault.check))
+
+
+def _is_behind_long(start: Start, check: str) -> bool:
+    read = [index for index, request in enumerate(start.requests) if check in request.checks]
+    longest = max(_size(start.requests[index]) for index in read)
+    return any(_size(request) >= longest for request in start.requests[: read[0]])
+
+
+def _size(request: Request) -> int:
+    return len(request.prompt_ids) + request.max_tokens
 
 
 def _is_cut_short(finding: Finding) -> bool:

@@ -16,6 +16,8 @@ from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Request, Start
 from harness.records.recording import Declared
 
+HELPED = ("drafts-made", "stop-cut", "end-token")  # laws that see more of a path that is predicted, and demand none
+
 
 def with_draft_model(
     starts: Sequence[Start], declared: Declared, fixture: Fixture, predicted: Sequence[str]
@@ -26,26 +28,28 @@ def with_draft_model(
     without an arm that serves the draft model, nothing changes.
     """
     drafting = [start for start in starts if declared.facts_of(start).oracle.startswith(DRAFT_MODEL)]
-    if not drafting or not predicted or ALONE not in declared.arms:
+    if not drafting or ALONE not in declared.arms:
         return list(starts), {}
+    laws = predicted or HELPED
     k = max(most_drafts(declared.facts_of(start).oracle, _k_of(start)) for start in drafting)
     asked: dict[str, Request] = {}
     left: dict[str, int] = {}
     changed = [_predictable(start, fixture, predicted, left) if start in drafting else start for start in starts]
     for start in changed:
         if declared.facts_of(start).oracle.startswith(DRAFT_MODEL):
-            asked |= {one.id: one for request in start.requests for one in _drafts_of(request, fixture, predicted, k)}
+            asked |= {one.id: one for request in start.requests for one in _drafts_of(request, fixture, laws, k)}
     alone = Start(id=ALONE, arm=ALONE, model=drafting[0].pack or "", requests=tuple(asked.values()))
     why = "the draft model cannot be asked beforehand behind replies that no stream prescribes"
     not_tested = {f"{check} of {count} requests with a draft model": why for check, count in left.items()}
     return ([*changed, alone] if asked else changed), not_tested
 
 
-def _drafts_of(request: Request, fixture: Fixture, predicted: Sequence[str], k: int) -> Iterator[Request]:
-    """Yield what the draft model is asked for one request that a predicted law reads."""
-    if set(predicted) & set(request.checks):
+def _drafts_of(request: Request, fixture: Fixture, laws: Sequence[str], k: int) -> Iterator[Request]:
+    """Yield what the draft model is asked for one request that one of the laws reads."""
+    law = next((check for check in laws if check in request.checks), None)
+    if law is not None:
         for stream in _beginnings(request, fixture):
-            yield completion(stream, k, predicted[0])
+            yield completion(stream, k, law)
 
 
 def _predictable(start: Start, fixture: Fixture, predicted: Sequence[str], left: dict[str, int]) -> Start:

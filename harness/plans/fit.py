@@ -6,7 +6,7 @@ law of which nothing is left it is written down why. On the reference engine, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -25,6 +25,8 @@ Needs = Mapping[str, Sequence[Need]]  # by check
 FAILS_BY_HAND = ("fail_pass", "failed")  # a parameter, and the role of the one request for which it is there
 WHOLE = "whole"  # role of a reply that nothing cuts
 SWEEP = "sweep"  # role of many sampled requests alike
+PLAIN = "plain"  # the start on the model that no stream's token ends
+ENDS = "eos="  # the part of a twin's name that gives it end tokens
 CAPABILITIES, ASKS = "capabilities", "asks-"  # a law, and how the roles of its requests begin
 CLIENT_ERROR = 400
 UNSUPPORTED = "unsupported"
@@ -52,6 +54,7 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     if description.dialect.ignore_eos is IgnoreEos.BANS:
         starts = _moved_wholes(starts, left)
     starts = [_shown(start, declared, needs, left) for start in starts]
+    starts = _without_idle_references(plan.starts, starts)
     predicted = [check for check in plan.checks if _is_predicted(check, declared, needs)]
     starts, unasked = with_draft_model(starts, declared, fixture, predicted)
     gone = _laws_gone(plan, starts, declared, needs, left)
@@ -178,6 +181,7 @@ def _moved_wholes(starts: Sequence[Start], left: _Left) -> list[Start]:
     for it there is left out, but for the law on whether the field does anything.
     """
     moved: list[Request] = []
+    base: Start | None = None
     changed = []
     for start in starts:
         kept = []
@@ -187,16 +191,23 @@ def _moved_wholes(starts: Sequence[Start], left: _Left) -> list[Start]:
                 continue
             if WHOLE in request.roles and start.reference is None:
                 moved.append(_plainly(request))
+                base = msgspec.structs.replace(start, id=PLAIN, model=_without_ends(start.model), requests=())
             others = tuple(check for check in request.checks if check != CAPABILITIES)
             left.out(others, "it bans end tokens where it is to ignore them")
             if CAPABILITIES in request.checks:
                 kept.append(msgspec.structs.replace(request, checks=(CAPABILITIES,)))
         changed.append(msgspec.structs.replace(start, requests=tuple(kept)))
-    return [_also_asked(start, moved) if start.id == "plain" else start for start in changed]
+    if base is not None and not any(start.id == PLAIN for start in changed):
+        changed.insert(0, base)
+    return [_also_asked(start, moved) if start.id == PLAIN else start for start in changed]
+
+
+def _without_ends(model: str) -> str:
+    return "+".join(part for part in model.split("+") if not part.startswith(ENDS))
 
 
 def _goes_on_behind_end(start: Start, request: Request) -> bool:
-    return "+eos=" in start.model and bool((request.body or {}).get("ignore_eos"))
+    return f"+{ENDS}" in start.model and bool((request.body or {}).get("ignore_eos"))
 
 
 def _plainly(request: Request) -> Request:
@@ -228,13 +239,29 @@ def _shown(start: Start, declared: Declared, needs: Needs, left: _Left) -> Start
     return _without(start, blind)
 
 
+def _without_idle_references(planned: Sequence[Start], starts: Sequence[Start]) -> list[Start]:
+    """Take from starts the laws for which others were to be compared with them, where none of those is left."""
+    used, had = _readers(starts), _readers(planned)
+    return [_without(start, dict.fromkeys(had.get(start.id, set()) - used.get(start.id, set()), "")) for start in starts]
+
+
+def _readers(starts: Sequence[Start]) -> dict[str, set[str]]:
+    """Return the laws that compare with each reference."""
+    laws: dict[str, set[str]] = {}
+    for start in starts:
+        if start.reference is not None:
+            laws.setdefault(start.reference, set()).update(_checks_of(start))
+    return laws
+
+
 def _laws_gone(plan: Plan, starts: Sequence[Start], declared: Declared, needs: Needs, left: _Left) -> dict[str, str]:
     """Return the laws that the subject cannot show, or of which only what others are compared with is left, and why."""
     gone = {}
     for check in plan.checks:
         reads_results = not any(check in _checks_of(start) for start in plan.starts)
         whys = [why for need in needs.get(check, ()) if (why := lacked_by_subject(need, declared))]
-        had, has = _is_compared(plan.starts, check), _is_compared(starts, check)
+        references = {start.reference for start in (*plan.starts, *starts)}
+        had, has = _is_compared(plan.starts, check, references), _is_compared(starts, check, references)
         asked = any(check in _checks_of(start) for start in starts)
         if whys:
             gone[check] = whys[0]
@@ -243,9 +270,8 @@ def _laws_gone(plan: Plan, starts: Sequence[Start], declared: Declared, needs: N
     return gone
 
 
-def _is_compared(starts: Sequence[Start], check: str) -> bool:
+def _is_compared(starts: Sequence[Start], check: str, references: Collection[str | None]) -> bool:
     """Whether a check reads a start that others are not merely compared with."""
-    references = {start.reference for start in starts}
     return any(check in _checks_of(start) for start in starts if start.id not in references)
 
 

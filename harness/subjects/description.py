@@ -298,7 +298,7 @@ def _check(description: Description) -> None:
         if drafter not in (*drafters, ANY):
             raise _error(description, f"capabilities.{drafter}", drafter, f"is no arm's drafter; use {sorted(drafters)}")
     for fault in description.known_faults:
-        for arm_name in fault.arms:
+        for arm_name in (*fault.arms, *fault.at_times):
             if arm_name not in description.arms:
                 raise _error(description, f"known_faults.{fault.id}.arms", arm_name, "is no arm of this description")
         try:

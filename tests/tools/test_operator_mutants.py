@@ -54,15 +54,28 @@ def test_a_change_over_three_lines_is_told_in_one() -> None:
     assert change_of(diff) == ("g( 1, 2 )", "g(1)")
 
 
-def test_a_path_narrows_what_is_mutated_and_nothing_else() -> None:
+@pytest.mark.parametrize(
+    ("paths", "mutated", "rooms"),
+    [
+        ([LOOP], [LOOP], {"forward_serve"}),
+        (["harness/checks/"], ["harness/checks/*"], {"harness"}),
+        ([LOOP, "harness/oracle"], [LOOP, "harness/oracle/*"], {"forward_serve", "harness"}),
+    ],
+)
+def test_paths_narrow_what_is_mutated_to_them_and_the_tests_to_their_rooms(
+    paths: list[str], mutated: list[str], rooms: set[str]
+) -> None:
     text = (ROOT / "pyproject.toml").read_text()
     want = tomllib.loads(text)
-    want["tool"]["mutmut"]["only_mutate"] = [LOOP, "harness/checks/*"]
-    assert tomllib.loads(narrowed(text, [LOOP, "harness/checks/"])) == want
+    tests = want["tool"]["mutmut"]["pytest_add_cli_args_test_selection"]
+    want["tool"]["mutmut"]["only_mutate"] = mutated
+    want["tool"]["mutmut"]["pytest_add_cli_args_test_selection"] = [test for test in tests if test.split("/")[1] in rooms]
+    assert tomllib.loads(narrowed(text, paths)) == want
+    assert want["tool"]["mutmut"]["pytest_add_cli_args_test_selection"] != []
 
 
 def test_a_configuration_without_the_key_is_refused() -> None:
-    with pytest.raises(ValueError, match="only_mutate occurs 0 times"):
+    with pytest.raises(ValueError, match="only_mutate is there 0 times"):
         narrowed("[tool.mutmut]\n", [LOOP])
 
 

@@ -1,69 +1,39 @@
-"""The ledger: what counts as equal, and when a check has looked at nothing."""
+"""What a ledger writes down of a request that was not served, and with which verdict."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
 
 import pytest
 
-from harness.checks.check import Check, Ledger, first_difference
-from harness.checks.evidence import Case
+from harness.checks.check import Ledger
 from harness.records.finding import Verdict
-from harness.records.plan import Request, Start
-from harness.records.recording import Answer, ArmFacts
-
-CHECK = Check("some-law", Verdict.MISMATCH, "A law.", lambda _evidence, _ledger: None)
-START = Start(id="lookup", arm="lookup", model="tiny", requests=())
-CASE = Case(START, Request(id="r", checks=("some-law",)), Answer(request_id="r", status=200), ArmFacts())
+from harness.records.recording import Answer
+from tests.harness.checks.comparing import CHECK, REPLY, a_case, found
 
 
 @pytest.mark.parametrize(
-    ("want", "got", "index"),
+    ("answer", "got"),
     [
-        ((1, 2, 3), (1, 3, 2), 1),
-        ((1, 2, 2), (1, 2, 2, 2), 3),
-        ((1, 2), (1,), 1),
-        ("ab", "ba", 0),
-        (1, 2, None),
-        (1, True, None),
-        ((), None, None),
+        (Answer("x", 200), 200),
+        (Answer("x", 200, failure="reset", reply=REPLY), "reset"),
+        (Answer("x", 500, reply=REPLY), 500),
+        (Answer("x", 400, body={"error": "no"}), {"error": "no"}),
+        (Answer("x", None, failure="never asked", body={}), "never asked"),
     ],
-    ids=["order", "one repeat more", "a prefix", "text", "numbers", "a number and a truth value", "nothing and None"],
+    ids=["no reply", "broken off", "another status", "refused", "unanswered"],
 )
-def test_values_that_differ_in_any_way_are_a_fault_with_the_first_differing_index(want: Any, got: Any, index: int | None) -> None:
+def test_a_request_that_was_not_served_is_a_fault_with_what_came_instead(answer: Answer, got: object) -> None:
     ledger = Ledger(CHECK)
-    assert not ledger.compare(CASE, "ids", want, got)
-    (finding,) = ledger.result({}).findings
-    assert (finding.message, finding.want, finding.got, finding.first_difference) == ("ids differs", want, got, index)
+    assert ledger.reply(dataclasses.replace(a_case(), answer=answer)) is None
+    (one,) = found(ledger)
+    assert (one.message, one.want, one.got) == (f"not served (status {answer.status})", "a reply", got)
 
 
-def test_equal_values_are_no_fault() -> None:
+def test_a_fault_has_the_verdict_of_its_law_or_the_one_that_it_is_given() -> None:
     ledger = Ledger(CHECK)
-    ledger.examine("lookup")
-    assert ledger.compare(CASE, "ids", (1, 2), (1, 2))
-    assert ledger.result({"lookup": 1}).findings == ()
-
-
-def test_a_start_whose_answers_were_not_looked_at_is_blind_though_another_s_were() -> None:
-    ledger = Ledger(CHECK)
-    ledger.examine("plain")
-    result = ledger.result({"plain": 1, "lookup": 2})
-    assert [(finding.start, finding.verdict, finding.message) for finding in result.findings] == [
-        ("lookup", Verdict.BLIND, "examined nothing")
-    ]
-
-
-def test_a_start_with_a_fault_of_its_own_is_not_blind_as_well() -> None:
-    ledger = Ledger(CHECK)
-    ledger.fault(CASE, "not served")
-    assert [finding.message for finding in ledger.result({"lookup": 2}).findings] == ["not served"]
-
-
-def test_a_check_that_looked_at_nothing_and_found_nothing_is_blind() -> None:
-    (finding,) = Ledger(CHECK).result({}).findings
-    assert (finding.start, finding.verdict) == ("", Verdict.BLIND)
-
-
-def test_a_sequence_and_something_else_have_no_first_difference() -> None:
-    assert first_difference((1, 2), None) is None
-    assert first_difference((1, 2), (1, 2)) is None
+    ledger.fault_of_start("plain", "wrong")
+    ledger.fault_of_start("plain", "worse", verdict=Verdict.DIED)
+    ledger.fault(a_case(), "wrong")
+    ledger.fault(a_case(), "worse", verdict=Verdict.DIED)
+    assert [one.verdict for one in found(ledger)] == [Verdict.MISMATCH, Verdict.DIED] * 2

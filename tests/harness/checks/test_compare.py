@@ -7,64 +7,25 @@ import dataclasses
 import msgspec
 import pytest
 
-from harness.checks.check import Check, Ledger
+from harness.checks.check import Ledger
 from harness.checks.compare import (
     asked_of,
     ends_on_accepted_draft,
     equal_paths,
     equal_replies,
-    is_told,
-    knows_rounds,
-    landed_at_end,
     num_not_run,
     pairs,
     rounds_of,
+    served,
     speculates,
-    told,
     untouched,
 )
-from harness.checks.evidence import Case, Evidence
-from harness.oracle.predict import Prediction
-from harness.records.finding import Finding, Verdict
+from harness.checks.evidence import Evidence
+from harness.records.finding import Verdict
 from harness.records.plan import Start, Tier
-from harness.records.recording import Answer, Counts, Reply, Round, Run
+from harness.records.recording import Answer, Round
+from tests.harness.checks.comparing import CHECK, COUNTS, REPLY, Foretold, a_case, declaring, found
 from tests.harness.checks.replying import replanned, run_of, with_reply
-
-CHECK = Check("a-law", Verdict.MISMATCH, "It holds.", lambda _evidence, _ledger: None)
-COUNTS = Counts("spec", "lookup", 3, 9, 4, 2, 10, 0, None, "-")
-REPLY = Reply("cmpl-1", "abc", (1, 2, 3), "length", None, 5, 3)
-
-
-def a_case(start_id: str = "lookup") -> Case:
-    """A case of some start."""
-    evidence = Evidence(run_of("same-reply"))
-    case = evidence.case(start_id, "hit-1/24")
-    assert case is not None
-    return case
-
-
-def declaring(**said: bool) -> Run:
-    """A run of a subject that declares something else."""
-    run = run_of("same-reply")
-    return msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, **said))
-
-
-class Foretold(Evidence):
-    """Evidence with a given prediction for every case."""
-
-    def __init__(self, prediction: Prediction | None, run: Run) -> None:
-        super().__init__(run)
-        self._given = prediction
-
-    def prediction(self, case: Case) -> Prediction | None:  # noqa: ARG002  # the interface
-        """Return what was given."""
-        return self._given
-
-
-def found(ledger: Ledger) -> tuple[Finding, ...]:
-    """What is written down, with something examined."""
-    ledger.examine("plain")
-    return ledger.result({}).findings
 
 
 def test_a_reply_equals_itself_and_writes_nothing() -> None:
@@ -104,81 +65,11 @@ def test_an_answer_without_counts_ends_on_nothing_known() -> None:
     assert not ends_on_accepted_draft(Answer("x", 200))
 
 
-@pytest.mark.parametrize("name", ["rounds", "plain"])
-def test_counts_that_do_not_tell_all_passes_do_not_tell_what_was_not_run(name: str) -> None:
-    assert num_not_run(msgspec.structs.replace(COUNTS, **{name: None})) is None
-
-
-WITHOUT_PASSES = msgspec.structs.replace(COUNTS, rounds=None, plain=None)
-LANDED = Prediction("spec", "lookup", 10, rounds=(Round((1,), 0), Round((2, 3), 1)), last=0)
-
-
-@pytest.mark.parametrize("counts", [None, WITHOUT_PASSES], ids=["no counts", "counts without passes"])
-@pytest.mark.parametrize(
-    ("prediction", "want"),
-    [
-        (LANDED, True),
-        (msgspec.structs.replace(LANDED, last=1), False),
-        (msgspec.structs.replace(LANDED, rounds=(Round((2, 3), 2), Round((1,), 0))), False),
-        (msgspec.structs.replace(LANDED, rounds=()), False),
-        (msgspec.structs.replace(LANDED, last=None), None),
-        (msgspec.structs.replace(LANDED, rounds=None), None),
-        (None, None),
-    ],
-    ids=["landed", "not run", "rejected", "no rounds", "unknown end", "unknown rounds", "unknown"],
-)
-def test_where_a_reply_ended_is_predicted_where_its_counts_do_not_tell(
-    counts: Counts | None, prediction: Prediction | None, want: bool | None
-) -> None:
-    case = dataclasses.replace(a_case(), answer=Answer("x", 200, counts=counts))
-    assert landed_at_end(Foretold(prediction, run_of("same-reply")), case) is want
-
-
-@pytest.mark.parametrize(("plain", "want"), [(3, True), (2, False)])
-def test_where_a_reply_ended_is_told_by_its_counts_whatever_is_predicted(plain: int, want: bool) -> None:
-    case = dataclasses.replace(a_case(), answer=Answer("x", 200, counts=msgspec.structs.replace(COUNTS, plain=plain)))
-    for last in (0, 1):
-        evidence = Foretold(msgspec.structs.replace(LANDED, last=last), run_of("same-reply"))
-        assert landed_at_end(evidence, case) is want
-
-
-@pytest.mark.parametrize(
-    ("reports_path", "landed", "want"),
-    [(True, [None], True), (False, [None, False], True), (False, [None, None], False), (True, [], True), (False, [], False)],
-)
-def test_where_replies_ended_is_told_by_any_of_them_or_by_a_subject_that_names_its_paths(
-    reports_path: bool, landed: list[bool | None], want: bool
-) -> None:
-    assert is_told(Evidence(declaring(reports_path=reports_path)), landed) is want
-
-
-@pytest.mark.parametrize(
-    ("reports_rounds", "prediction", "want"),
-    [
-        (True, None, True),
-        (False, None, False),
-        (False, LANDED, True),
-        (False, msgspec.structs.replace(LANDED, rounds=None), False),
-        (False, msgspec.structs.replace(LANDED, rounds=()), True),
-    ],
-)
-def test_rounds_are_known_where_they_are_reported_or_predicted(
-    reports_rounds: bool, prediction: Prediction | None, want: bool
-) -> None:
-    evidence = Foretold(prediction, declaring(reports_rounds=reports_rounds))
-    assert knows_rounds(evidence, [a_case()]) is want
-
-
-def test_two_witnesses_tell_together_what_either_tells_and_the_first_is_believed() -> None:
-    first = msgspec.structs.replace(COUNTS, rounds=None, plain=None, cached=None)
-    second = msgspec.structs.replace(COUNTS, drafted=99, plain=None, cached=7)
-    want = msgspec.structs.replace(first, rounds=COUNTS.rounds, cached=7)
-    assert told(Answer("x", 200, counts=first, usage_counts=second)) == want
-
-
-@pytest.mark.parametrize(("first", "second"), [(COUNTS, None), (None, COUNTS), (None, None)])
-def test_one_witness_alone_is_told_as_it_is(first: Counts | None, second: Counts | None) -> None:
-    assert told(Answer("x", 200, counts=first, usage_counts=second)) == (first or second)
+def test_what_is_asked_is_the_same_in_whatever_order_its_fields_stand() -> None:
+    case = a_case()
+    turned = dict(reversed(list((case.request.body or {}).items())))
+    assert len(turned) > 1
+    assert asked_of(dataclasses.replace(case, request=msgspec.structs.replace(case.request, body=turned))) == asked_of(case)
 
 
 def test_what_is_asked_is_told_apart_by_the_body_alone() -> None:
@@ -235,6 +126,15 @@ def test_paths_of_which_one_has_no_counts_differ(name: str) -> None:
     assert (one.message, one.want, one.got) == ("counts of another differs", want.counts, got.counts)
 
 
+def test_a_reply_without_ids_is_a_fault_only_of_a_subject_that_returns_ids() -> None:
+    case, ledger = a_case(), Ledger(CHECK)
+    mute = dataclasses.replace(case, answer=with_reply(case.answer, ids=None))
+    assert served(Evidence(declaring(returns_ids=False)), ledger, mute) == mute.answer.reply
+    assert found(ledger) == ()
+    assert served(Evidence(declaring(returns_ids=True)), ledger, mute) is None
+    assert [(one.want, one.got) for one in found(ledger)] == [("ids", None)]
+
+
 def test_a_probe_that_was_not_asked_before_the_disturbance_is_blind() -> None:
     ledger = Ledger(CHECK)
     assert untouched(Evidence(run_of("same-reply")), ledger, a_case(), None) is False
@@ -260,13 +160,6 @@ def test_a_probe_without_ids_before_or_behind_the_disturbance_is_a_fault_and_is_
         ledger = Ledger(CHECK)
         assert untouched(Evidence(run_of("same-reply")), ledger, behind, before) is False
         assert [one.message for one in found(ledger)] == ["no token ids came with the reply"]
-
-
-def test_a_fault_of_a_start_has_the_verdict_of_its_law_or_a_worse_one() -> None:
-    ledger = Ledger(CHECK)
-    ledger.fault_of_start("plain", "wrong")
-    ledger.fault_of_start("plain", "worse", verdict=Verdict.DIED)
-    assert [one.verdict for one in found(ledger)] == [Verdict.MISMATCH, Verdict.DIED]
 
 
 def test_the_same_finding_twice_is_one() -> None:

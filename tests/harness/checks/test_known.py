@@ -124,6 +124,22 @@ def test_a_fault_that_is_gone_on_one_arm_fails_the_run_and_says_what_to_do() -> 
     )
 
 
+def test_an_arm_that_shows_a_fault_at_times_is_never_without_it_and_its_findings_do_not_count() -> None:
+    fault = msgspec.structs.replace(FAULT, arms=("simple",), at_times=("model",))
+    assert judged(run_of(*BOTH, faults=(fault,)), FOUND[0]).verdict is Verdict.LOSSLESS
+    assert judged(run_of(*BOTH, faults=(fault,)), *FOUND).counted == ()
+
+
+@pytest.mark.parametrize(("before", "is_met"), [(4, True), (5, True), (3, False), (None, False)])
+def test_a_fault_behind_a_long_request_is_due_only_where_one_as_long_came_before(before: int | None, is_met: bool) -> None:
+    fault = msgspec.structs.replace(FAULT, arms=("simple",), is_behind_long=True)
+    read = request("r", stop=["a"], max_tokens=4)
+    earlier = () if before is None else (request("long", "accounting", max_tokens=before),)
+    run = run_of(start("context-36/simple", "simple", *earlier, read), faults=(fault,))
+    assert (FOUND[0] in judged(run, FOUND[0]).counted) is not is_met
+    assert (Verdict.KNOWN_GONE in {one.verdict for one in judged(run).counted}) is is_met
+
+
 def test_a_fault_is_not_missed_where_nothing_was_asked_that_could_show_it() -> None:
     run = run_of(BOTH[0], start("model", "model"), start("context-36/model", "model", request("r")))
     assert judged(run, FOUND[0]).verdict is Verdict.LOSSLESS

@@ -230,3 +230,32 @@ def test_the_whole_gate_plan_asks_six_engaged_arms_three_hundred_requests_each()
 def test_every_need_of_a_check_has_a_reason_where_it_is_lacking() -> None:
     assert {need for needs in NEEDS.values() for need in needs} == set(Need)
     assert isinstance(LLAMA.arms["plain"], Arm)
+
+
+@pytest.mark.parametrize("check", ["end-token", "stop-cut", "drafts-made", "request-order", "control-canary", "known-faults"])
+def test_a_law_asked_for_by_itself_has_what_it_is_compared_with(check: str) -> None:
+    got = fit(
+        build_plan(fixture(), Tier.GATE, SLICES, (check, "drafts-made", "logprobs-target")), load_description("llama-server")
+    )
+    starts = {start.id: start for start in got.starts}
+    assert all(name in starts for start in got.starts for name in (start.reference, start.host) if name is not None)
+    if check == "end-token":
+        uncut = {one.prompt_ids for one in starts["plain"].requests if "whole" in one.roles and check in one.checks}
+        assert {one.prompt_ids for one in starts["end/ngram-mod"].requests if check in one.checks} <= uncut
+    if check == "request-order":
+        assert not any(check in one.checks for one in starts["plain"].requests)
+
+
+def test_without_a_law_on_counts_the_draft_model_is_asked_for_those_that_predictions_help(outside: Description) -> None:
+    plan = plan_of(asked(PLAIN), asked(DRAFT, said(4, "stop-cut", stop=["x"])), checks=("stop-cut",))
+    alone = next(start for start in fit(plan, outside).starts if start.id == "draft-alone")
+    assert [(len(one.prompt_ids), one.checks) for one in alone.requests] == [
+        (len(fixture().stream("main-1").prompt_ids) + number, ("stop-cut",)) for number in (1, 2, 3)
+    ]
+
+
+def test_a_law_of_single_arms_that_only_a_reference_is_left_of_is_not_tested(outside: Description) -> None:
+    cached = Start("cached/plain", "cached", "tiny", (said(24, "prefix-cache"),), reference="plain")
+    plan = plan_of(asked(PLAIN, said(24, "prefix-cache")), cached, checks=("prefix-cache",))
+    got = fit(plan, outside)
+    assert (got.starts, got.checks, got.not_tested) == ((), (), {"prefix-cache": "no arm plays cached"})

@@ -115,9 +115,10 @@ def test_placeholders_are_found_once_each_in_order():
 def test_a_bundled_description_is_valid_and_declares_every_capability_of_every_drafter(name):
     description = load_description(name)
     assert description.name == name
-    assert set(description.capabilities) == {arm.drafter for arm in description.arms.values()}
-    for behaviours in description.capabilities.values():
-        assert set(behaviours) == set(Capability)
+    capabilities = description.declared().capabilities
+    assert set(capabilities) == {arm.drafter for arm in description.arms.values()}
+    for behaviours in capabilities.values():
+        assert set(behaviours) == {capability.value for capability in Capability}
 
 
 def test_forward_serve_is_described_as_it_is():
