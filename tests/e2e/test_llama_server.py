@@ -69,7 +69,12 @@ def test_greedy_ids_are_the_prescribed_replies_with_every_drafter(tiny: Fixture,
     got, num_drafted = {}, 0
     with served(twin(tiny, f"{name}+gguf") / "model.gguf", [word.format(draft=draft) for word in DRAFTERS[drafter]]) as url:
         for stream in tiny.streams:
-            body = {"prompt": list(stream.prompt_ids), "n_predict": len(stream.reply_ids), "temperature": 0, "return_tokens": True}
+            body = {
+                "prompt": list(stream.prompt_ids),
+                "n_predict": len(stream.reply_ids),
+                "temperature": 0,
+                "return_tokens": True,
+            }
             answer = requests.post(f"{url}/completion", json=body, timeout=PATIENCE_S).json()
             got[stream.name] = tuple(answer["tokens"])
             num_drafted += answer["timings"].get("draft_n", 0)
