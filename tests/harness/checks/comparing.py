@@ -37,8 +37,9 @@ class Foretold(Evidence):
         super().__init__(run)
         self._given = prediction
 
-    def prediction(self, case: Case) -> Prediction | None:  # noqa: ARG002  # the interface
+    def prediction(self, case: Case) -> Prediction | None:
         """Return what was given."""
+        assert isinstance(case, Case)
         return self._given
 
 

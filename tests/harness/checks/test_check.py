@@ -37,3 +37,18 @@ def test_a_fault_has_the_verdict_of_its_law_or_the_one_that_it_is_given() -> Non
     ledger.fault(a_case(), "wrong")
     ledger.fault(a_case(), "worse", verdict=Verdict.DIED)
     assert [one.verdict for one in found(ledger)] == [Verdict.MISMATCH, Verdict.DIED] * 2
+
+
+def test_a_finding_says_how_to_see_it_again_on_the_reference_engine_where_no_subject_is_named() -> None:
+    ledger = Ledger(CHECK)
+    ledger.fault(a_case(), "wrong")
+    assert [one.repeat for one in found(ledger)] == ["draftproof run --subject forward-serve --check a-law"]
+
+
+def test_a_ledger_that_was_asked_nothing_is_blind_at_no_start() -> None:
+    (one,) = Ledger(CHECK).result({}).findings
+    assert (one.verdict, one.start, one.message) == (
+        Verdict.BLIND,
+        "",
+        "examined nothing: the plan asks nothing for this check",
+    )

@@ -17,7 +17,7 @@ from tests.harness.checks.comparing import CHECK, COUNTS, Foretold, a_case, decl
 from tests.harness.checks.replying import run_of
 
 WITHOUT_PASSES = msgspec.structs.replace(COUNTS, rounds=None, plain=None)
-LANDED = Prediction("spec", "lookup", 10, rounds=(Round((1,), 0), Round((2, 3), 1)), last=0)
+LANDED = Prediction("spec", "lookup", 10, rounds=(Round((1,), 0), Round((4,), 0), Round((2, 3), 1)), last=0)
 PREDICTED = msgspec.structs.replace(LANDED, counts=COUNTS)
 
 

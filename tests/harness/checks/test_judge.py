@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -11,7 +12,8 @@ from harness.checks.check import Check, Ledger
 from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
 from harness.records.finding import CheckResult, Verdict
-from harness.records.recording import Run
+from harness.records.need import Need
+from harness.records.recording import Run, Trace
 from tests.harness.checks.replying import run_of
 
 
@@ -63,3 +65,46 @@ def test_a_check_that_the_plan_does_not_name_is_not_applied() -> None:
 def test_a_plan_that_names_a_check_that_nobody_wrote_is_a_fault_of_ours() -> None:
     with pytest.raises(AssertionError, match=r"nobody wrote: \['first', 'second'\]"):
         judge(a_run("second", "first"), [])
+
+
+def test_a_check_that_examines_none_of_its_answers_is_blind_at_each_start_but_the_reference() -> None:
+    (result,) = judge(a_run("same-reply"), [Check("same-reply", Verdict.MISMATCH, "", nothing)]).results
+    got = [(one.verdict, one.start, one.message, one.want, one.got) for one in result.findings]
+    assert got == [(Verdict.BLIND, start, "examined nothing", "2 answers", 0) for start in ("draft", "lookup")]
+    assert {one.repeat for one in result.findings} == {"draftproof run --subject ideal --check same-reply"}
+
+
+def test_a_check_that_needs_the_trace_is_not_tested_where_one_start_was_not_traced() -> None:
+    run = a_run("first", "other")
+    untraced = msgspec.structs.replace(run.recordings[-1], trace=Trace(traced=False))
+    run = msgspec.structs.replace(run, recordings=(*run.recordings[:-1], untraced))
+    got = judge(run, [Check("first", Verdict.MISMATCH, "", looks, needs_trace=True), Check("other", Verdict.MISMATCH, "", looks)])
+    assert got.not_tested == {"first": "tracing was switched off"}
+    assert [result.check for result in got.results] == ["other"]
+    assert got.verdict is Verdict.NOT_TRACED
+
+
+def test_a_check_is_not_tested_where_the_subject_lacks_one_of_its_needs() -> None:
+    run = a_run("first", "other")
+    run = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, reports_rounds=False))
+    needs = {"first": (Need.PATHS, Need.ROUNDS), "other": (Need.PATHS,)}
+    got = judge(run, [Check(name, Verdict.MISMATCH, "", looks, needs=needs[name]) for name in needs])
+    assert got.not_tested == {"first": "it does not list its rounds"}
+    assert [result.check for result in got.results] == ["other"]
+
+
+def test_a_run_in_which_nothing_was_found_is_lossless_and_one_that_was_not_judged_or_recorded_is_blind() -> None:
+    run, checks = a_run("first"), [Check("first", Verdict.MISMATCH, "", looks)]
+    assert judge(run, checks).verdict is Verdict.LOSSLESS
+    assert judge(a_run(), checks).verdict is Verdict.BLIND
+    assert judge(msgspec.structs.replace(run, recordings=()), checks).verdict is Verdict.BLIND
+
+
+@pytest.mark.parametrize(("worse", "better"), list(itertools.pairwise(Verdict)))
+def test_of_two_findings_the_worse_one_names_the_verdict(worse: Verdict, better: Verdict) -> None:
+    def finds(verdict: Verdict) -> Callable[[Evidence, Ledger], None]:
+        return lambda _evidence, ledger: ledger.fault_of_start("lookup", "wrong", verdict=verdict)
+
+    for order in ((worse, better), (better, worse)):
+        checks = [Check(name, Verdict.MISMATCH, "", finds(verdict)) for name, verdict in zip(("a", "b"), order, strict=True)]
+        assert judge(a_run("a", "b"), checks).verdict is worse
