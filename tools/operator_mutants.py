@@ -30,7 +30,7 @@ PAGE = ROOT / "docs" / "mutmut.md"
 COPIED = ("forward_serve", "harness", "tests", "fixtures", "pyproject.toml")
 LAST_LINES = 40  # of mutmut's log, where it could not run
 CACHES = ("__pycache__", "*.pyc", ".hypothesis")
-SURVIVED, NO_TESTS = "survived", "no tests"
+KILLED = "killed"  # mutmut's word; one that ran out of its time, or of which nothing is known, is not
 MUTATED, TESTS = "only_mutate", "pytest_add_cli_args_test_selection"  # keys of [tool.mutmut]
 PATH_CELL = re.compile(r"`([\w/]+\.py)`")
 
@@ -45,7 +45,7 @@ class ExitCode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """A mutant that no test noticed: the lines that it takes out of a function, and those that it puts there."""
+    """A mutant that no test failed on: the lines that it takes out of a function, and those that it puts there."""
 
     file: str
     function: str
@@ -122,7 +122,7 @@ def copy_project(paths: Sequence[str]) -> None:
 def run_mutmut(workers: int) -> int:
     """Run mutmut in SCRATCH and return its exit code. Its spinner goes to a terminal, or else to a file."""
     command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(workers)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}  # the seed orders a mutant's tests
     if sys.stdout.isatty():
         return subprocess.run(command, cwd=SCRATCH, env=environment, check=False).returncode
     log = SCRATCH / "mutmut.log"
@@ -162,15 +162,15 @@ def report(page: str) -> ExitCode:
     for file in files:
         counts = Counter(outcome for each, _, outcome in found if each == file)
         print(f"{file}: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
-    survivors = [survivor(file, name) for file, name, outcome in found if outcome in (SURVIVED, NO_TESTS)]
+    survivors = [survivor(file, name) for file, name, outcome in found if outcome != KILLED]
     for each in sorted(set(survivors), key=survivors.index):
         print(each.cells)
     for row in gone(survivors, page, files):
         print(f"survives no more, take its row out of docs/mutmut.md: {row}")
     missing = not_listed(survivors, page)
     for each in missing:
-        print(f"survived and is not in docs/mutmut.md; write a test, or a row with a reason: {each.cells}")
-    print(f"{len(found)} mutants, {len(survivors)} survived, {len(missing)} of them not listed")
+        print(f"not killed and not in docs/mutmut.md; write a test, or a row with a reason: {each.cells}")
+    print(f"{len(found)} mutants, {len(survivors)} not killed, {len(missing)} of them not listed")
     return ExitCode.NOT_LISTED if missing else ExitCode.LISTED
 
 

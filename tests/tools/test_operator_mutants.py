@@ -90,5 +90,6 @@ def test_each_row_of_the_page_is_of_a_module_that_was_looked_at_and_gives_a_reas
     text = PAGE.read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     modules = looked_at(text)
+    assert modules != frozenset()
     assert [row for row in rows if row.split("`")[1] not in modules or len(row.split(" | ")) < 3 or row.endswith("| |")] == []
     assert [module for module in modules if not (ROOT / module).is_file()] == []

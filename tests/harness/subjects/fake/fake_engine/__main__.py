@@ -37,15 +37,22 @@ def in_child(path):
 
 
 def daemonise():
-    """Leave a process that has left every group and session, ignores signals and holds on."""
-    if os.fork() == 0:
+    """Leave a process that has left every group and session, ignores signals and holds on; return when it does."""
+    ready, said = os.pipe()
+    first = os.fork()
+    if first == 0:
         os.setsid()
         if os.fork() == 0:
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
+            os.write(said, b"!")
             while True:
                 signal.pause()
         os._exit(0)
+    os.waitpid(first, 0)
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(said)
 
 
 class Handler(BaseHTTPRequestHandler):
