@@ -12,8 +12,9 @@ from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
+from harness.fabricate.pack_twins import pack_twin
 from harness.fabricate.store import fabricate
-from harness.fabricate.twins import is_draft_model, pack_twin, twin, without_format
+from harness.fabricate.twins import is_container, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
@@ -57,7 +58,7 @@ class Located:
 
     def pack(self, name: str) -> Path:
         """Return the directory of a pack or pack twin, or of a draft model where the subject drafts with one."""
-        return twin(self.fixture, name) if is_draft_model(self.fixture, name) else pack_twin(self.fixture, name)
+        return twin(self.fixture, name) if is_container(self.fixture, name) else pack_twin(self.fixture, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.fabricate.certificate import FILE_NAME, Certificate, ModelCertificate, certify_model
+from harness.fabricate.certificate import FILE_NAME, Certificate
 from harness.fabricate.head import HeadDials, solve_head
+from harness.fabricate.model_certificate import ModelCertificate, certify_model
 from harness.fabricate.numerics import EXACT, noise_sample
 from harness.fabricate.q4nx import Q41, write_container
 from harness.fabricate.recipe import Bounds
@@ -64,7 +65,7 @@ def make_draft_model(target: ModelShape, context: int, streams: Sequence[Stream]
     write_container(directory, {**trunk, LM_HEAD: head.matrix})
     write_tokenizer(directory, shape, (IM_END, END_OF_TEXT), context)
     teacher = Teacher(Teacher.read(directory, shape, streams).weights, shape, script)
-    certificate = certify_model(teacher, streams, BOUNDS, head.num_flips, 0.0)
+    certificate = certify_model(teacher, streams, BOUNDS, HEAD.ties, head.num_flips, 0.0)
     write_json(directory / FILE_NAME, Certificate("draft model", certificate, {}))
     return certificate
 

@@ -36,12 +36,16 @@ class HeadDials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_deviation: float = 0.012  # weights of rows that no stream says
     temperature: float = 8.0  # a power of two over the whole head: sharpens sampling, moves no ratio
     most_flips: int = 6000
+    ties: tuple[tuple[int, int], ...] = ()  # ids whose rows are the same, bit by bit; only the lower one is ever said
 
     def __post_init__(self) -> None:
         if not 0 <= self.rivals < NUM_ASCII:
             raise ValueError(f"rivals={self.rivals} is outside 0..{NUM_ASCII - 1}")
         if not 0 < self.repair_gap <= self.rival_gap < 1:
             raise ValueError(f"repair_gap={self.repair_gap}, rival_gap={self.rival_gap}: want 0 < repair <= rival < 1")
+        ids = [token for tie in self.ties for token in tie]
+        if len(set(ids)) < len(ids) or not all(0 <= low < high < NUM_ASCII for low, high in self.ties):
+            raise ValueError(f"ties={[list(tie) for tie in self.ties]}: want pairs low < high of different ids below {NUM_ASCII}")
         if self.noise_samples < 1:
             raise ValueError(f"noise_samples={self.noise_samples} is below 1")
         if self.temperature <= 0 or np.frexp(self.temperature)[0] != 0.5:
@@ -65,19 +69,33 @@ def solve_head(states: Matrix, noise: list[Matrix], tokens: Tokens, shape: Model
     noise_gram = sum((one.T @ one for one in noise), np.zeros((shape.hidden, shape.hidden)))
     gram = states.T @ states + dials.noise_weight / len(noise) * noise_gram
     ridge = 1e-3 * len(states) * np.eye(shape.hidden)
-    weights = np.linalg.solve(gram + ridge, states.T @ _targets(tokens, shape, dials, rng)).T.astype(np.float64)
-    idle = slice(NUM_ASCII, shape.vocab)
+    spoken = _spoken(tokens, dials)
+    weights = np.linalg.solve(gram + ridge, states.T @ _targets(tokens, spoken, shape, dials, rng)).T.astype(np.float64)
+    idle = np.setdiff1d(np.arange(shape.vocab), spoken)
     weights[idle] = rng.standard_normal(weights[idle].shape) * dials.idle_deviation
     rounded = round_with_feedback(weights, gram)
     repair = repair_codes(rounded, states, tokens, shape.vocab, dials.repair_gap, dials.most_flips)
     _check(repair, dials)
-    return Head(repair.matrix.times(dials.temperature), repair.num_flips)
+    return Head(_tied(repair.matrix.times(dials.temperature), dials.ties), repair.num_flips)
 
 
-def _targets(tokens: Tokens, shape: ModelShape, dials: HeadDials, rng: np.random.Generator) -> Matrix:
+def _spoken(tokens: Tokens, dials: HeadDials) -> Tokens:
+    """Return the ids whose rows are solved: printable ASCII and all that is said, but for the higher id of a tie."""
+    return np.setdiff1d(np.union1d(np.arange(NUM_ASCII), tokens), [high for _, high in dials.ties])
+
+
+def _tied(matrix: Q41, ties: tuple[tuple[int, int], ...]) -> Q41:
+    """Copy the row of the lower id of each tie to the higher one."""
+    codes, scales, mins = matrix.codes.copy(), matrix.scales.copy(), matrix.mins.copy()
+    for low, high in ties:
+        codes[high], scales[high], mins[high] = codes[low], scales[low], mins[low]
+    return Q41(codes, scales, mins)
+
+
+def _targets(tokens: Tokens, spoken: Tokens, shape: ModelShape, dials: HeadDials, rng: np.random.Generator) -> Matrix:
     targets = np.zeros((len(tokens), shape.padded_vocab))
     for row, token in zip(targets, tokens, strict=True):
-        others = rng.permutation(NUM_ASCII)
+        others = rng.permutation(spoken)
         row[others[others != token][: dials.rivals]] = 1 - dials.rival_gap
         row[token] = 1
     targets[:, shape.vocab :] = dials.padding_score

@@ -89,3 +89,12 @@ def accept_lengths(prompt: str, reply: str, k: int) -> list[int]:
 def shows(prompt: str, reply: str, k: int, rule: Rule) -> bool:
     """Whether a wrong rule proposes other ids than the right one somewhere in this reply."""
     return list(rounds(prompt, reply, k, rule)) != list(rounds(prompt, reply, k))
+
+
+def first_shown(prompt: str, reply: str, k: int, rule: Rule) -> int | None:
+    """Return the first round, from 0 among those that draft, in which a wrong rule proposes other ids; None = in none."""
+    right, wrong = ([one for one in rounds(prompt, reply, k, kind) if one.drafts] for kind in (Rule.RIGHT, rule))
+    for place, (one, other) in enumerate(zip(right, wrong, strict=False)):
+        if one != other:
+            return place
+    return None if len(right) == len(wrong) else min(len(right), len(wrong))

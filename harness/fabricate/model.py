@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.fabricate.certificate import ModelCertificate, certify_model
 from harness.fabricate.head import Head, solve_head
+from harness.fabricate.model_certificate import ModelCertificate, certify_model
 from harness.fabricate.numerics import EXACT, Floats, noise_sample
 from harness.fabricate.q4nx import Q41, write_container
 from harness.fabricate.recipe import Recipe
@@ -31,7 +31,7 @@ def make_model(recipe: Recipe, streams: Sequence[Stream], directory: Path) -> tu
     write_tokenizer(directory, recipe.model, recipe.eos, recipe.context)
     teacher = Teacher.read(directory, recipe.model, streams)
     seconds = time.process_time() - started
-    return teacher, certify_model(teacher, streams, recipe.bounds, head.num_flips, seconds)
+    return teacher, certify_model(teacher, streams, recipe.bounds, recipe.head.ties, head.num_flips, seconds)
 
 
 def _prescribe(recipe: Recipe, script: Script, trunk: dict[str, Q41 | Floats]) -> Head:

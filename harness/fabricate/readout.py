@@ -2,8 +2,8 @@
 
 It puts a direction into the final hidden state of each slot along which the target's own head says the wanted token. Slots
 that come out narrow weigh more in the next round of the fit; a slot whose token nobody prescribed, but which would be
-a near-tie, is pinned to what it says already. It does not know why a token is wanted. Letters: A slots, I intermediate, H hidden,
-V rows of the head.
+a near-tie, is pinned to what it says already. It does not know why a token is wanted (aim.py). Letters: N blocks, B slots of
+a block, A = N * B, I intermediate, H hidden, K taps and G groups of the convolution behind the readout, R slots that are fitted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.fabricate.aim import FREE, Aim
 from harness.fabricate.numerics import to_bf16
-from harness.fabricate.scores import gaps_of
-from harness.fabricate.transformer import rms_norm
 
 Matrix = NDArray[np.float64]
 Tokens = NDArray[np.integer[Any]]
-FREE = -1  # the token of a slot that may say anything
 _WIDEST_STEP = 8.0  # how much the weight of a slot may grow in one round of the fit
 _NARROWEST = 0.01  # gaps below this, or lost ones, count as this much
 _NARROW = 1.25  # a slot whose gap is this many times below what is wanted keeps the fit going
@@ -49,43 +47,41 @@ class ReadoutDials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """All slots of a pack: features, the residual that the readout is added to, and the wanted tokens."""
+    """All slots of a pack: features, what the readout is added to, and the convolution that its output goes through."""
 
     inner: Matrix  # [A, I]
     before: Matrix  # [A, H]
-    tokens: Tokens  # [A], FREE where none is prescribed
+    coefficients: Matrix  # [A, K, G]: what is read of the slot itself and of those before it; zero before slot 0
+
+    @staticmethod
+    def of(inner: Matrix, before: Matrix, coefficients: Matrix | None) -> Slots:
+        """Return the slots of blocks [..., B, *]; without coefficients the output of a slot is its own."""
+        block = inner.shape[-2]
+        if coefficients is None:
+            coefficients = np.ones((*inner.shape[:-1], 1, 1))
+        taps = np.arange(coefficients.shape[-2])
+        exists = np.arange(block)[:, None] >= taps
+        kept = np.where(exists[..., None], coefficients, 0.0)
+        return Slots(*(one.reshape(-1, *one.shape[inner.ndim - 1 :]) for one in (inner, before, kept)))
+
+    def outputs(self, down: Matrix) -> Matrix:
+        """Return the residuals [A, H] under a readout [H, I]."""
+        raw = self.inner @ down.T
+        grouped = raw.reshape(len(raw), self.coefficients.shape[2], -1)
+        mixed = np.zeros_like(grouped)
+        for back in range(self.coefficients.shape[1]):
+            mixed += self.coefficients[:, back, :, None] * np.roll(grouped, back, axis=0)
+        return self.before + mixed.reshape(raw.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What turns a final hidden state of the trunk into scores."""
-
-    norm: Matrix  # [H], the trunk's final norm
-    eps: float
-    head: Matrix  # [V, H]
-    vocab: int  # rows below this are ids
-
-    def directions(self, tokens: Tokens, padding_score: float) -> Matrix:
-        """Return residuals [A, H] that score 1 for the token, `padding_score` for padded rows, and little elsewhere."""
-        wanted = np.zeros((len(tokens), len(self.head)))
-        wanted[np.arange(len(tokens)), tokens] = 1
-        wanted[:, self.vocab :] = padding_score
-        gram = self.head.T @ self.head
-        damped = gram + 0.01 * np.mean(np.diag(gram)) * np.eye(len(gram))
-        return np.asarray(np.linalg.solve(damped, self.head.T @ wanted.T).T / self.norm)
-
-    def scores(self, residuals: Matrix) -> Matrix:
-        """Return the scores of all ids [A, vocab]."""
-        return rms_norm(residuals, self.norm, self.eps) @ self.head[: self.vocab].T
-
-
-def fit_down(slots: Slots, noise_gram: Matrix, target: Target, dials: ReadoutDials) -> Matrix:
+def fit_down(slots: Slots, noise_gram: Matrix, aim: Aim, dials: ReadoutDials) -> Matrix:
     """Return the last down_proj [H, I], exact in bf16; `noise_gram` [I, I] is the second moment of the features' noise.
 
     Weighted ridge in its dual form: only the weights of slots change from round to round, so the one large solve is done
-    once, and a round costs a solve as wide as the slots it fits. Ends when no slot is narrow, or after the last round.
+    once, and a round costs a solve as wide as the slots it fits, for each group. Ends when no slot is narrow, or after the
+    last round.
     """
-    tokens = slots.tokens.copy()
+    tokens = aim.tokens.copy()
     prescribed = tokens != FREE
     weights = prescribed.astype(np.float64)
     power = np.mean(slots.inner[prescribed] ** 2) * np.count_nonzero(prescribed)
@@ -95,26 +91,39 @@ def fit_down(slots: Slots, noise_gram: Matrix, target: Target, dials: ReadoutDia
     down = np.zeros((slots.before.shape[1], slots.inner.shape[1]))
     for _ in range(dials.most_rounds):
         used = np.flatnonzero(weights)
-        wanted = _wanted_outputs(slots, tokens, used, target, dials)
-        factors = np.linalg.solve(kernel[np.ix_(used, used)] + np.diag(1 / weights[used]), wanted)
-        down = to_bf16((basis[:, used] @ factors).T).astype(np.float64)
-        scores = target.scores(slots.before + slots.inner @ down.T)
-        if not _reweigh(tokens, weights, prescribed, scores, dials):
+        before = slots.before[used]
+        directions = aim.directions(used, tokens)
+        wanted = dials.stretch * _rms(before) / _rms(directions) * directions - before
+        down = to_bf16((basis @ _factors(kernel, slots.coefficients, used, weights, wanted)).T).astype(np.float64)
+        if not _reweigh(tokens, weights, prescribed, aim.look(slots.outputs(down), tokens), dials):
             break
     return down
 
 
-def _wanted_outputs(slots: Slots, tokens: Tokens, used: Tokens, target: Target, dials: ReadoutDials) -> Matrix:
-    """Return what the readout has to add at the fitted slots, [R, H]."""
-    before = slots.before[used]
-    wanted = target.directions(tokens[used], dials.padding_score)
-    return dials.stretch * _rms(before) / _rms(wanted) * wanted - before
+def _factors(kernel: Matrix, coefficients: Matrix, used: Tokens, weights: Matrix, wanted: Matrix) -> Matrix:
+    """Return what each slot's features weigh [A, H] in the readout that gives `wanted` [R, H] at the slots `used`."""
+    taps, groups = coefficients.shape[1:]
+    size = wanted.shape[1] // groups
+    factors = np.zeros((len(kernel), wanted.shape[1]))
+    sources = [used - back for back in range(taps)]  # a slot that is not there has coefficient zero
+    for group in range(groups):
+        shares = coefficients[used, :, group]  # [R, K]
+        mixed = np.zeros((len(used), len(used)))
+        for one, left in enumerate(sources):
+            for other, right in enumerate(sources):
+                mixed += shares[:, one, None] * shares[:, other] * kernel[np.ix_(left, right)]
+        channels = slice(group * size, (group + 1) * size)
+        solved = np.linalg.solve(mixed + np.diag(1 / weights[used]), wanted[:, channels])
+        for back, source in enumerate(sources):
+            factors[source, channels] += shares[:, back, None] * solved
+    return factors
 
 
-def _reweigh(tokens: Tokens, weights: Matrix, prescribed: NDArray[np.bool_], scores: Matrix, dials: ReadoutDials) -> bool:
+def _reweigh(
+    tokens: Tokens, weights: Matrix, prescribed: NDArray[np.bool_], seen: tuple[Tokens, Matrix], dials: ReadoutDials
+) -> bool:
     """Pin free slots that are nearly ties, give narrow slots more weight; return whether any slot is far too narrow."""
-    says = np.where(tokens == FREE, scores.argmax(axis=1), tokens)
-    gaps = gaps_of(scores, says)
+    says, gaps = seen
     wanted = np.where(prescribed, dials.aim, dials.pin_below) * np.median(gaps[prescribed])
     narrow = (tokens == FREE) & (gaps < wanted)
     tokens[narrow] = says[narrow]

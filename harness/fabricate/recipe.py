@@ -11,9 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from harness.fabricate.draft_shape import DraftShape, Generation2
+from harness.fabricate.draft_trunk import DynamicsDials
+from harness.fabricate.flip import FlipDials
 from harness.fabricate.head import HeadDials
 from harness.fabricate.readout import ReadoutDials
-from harness.fabricate.shape import DraftShape, ModelShape
+from harness.fabricate.shape import ModelShape
 from harness.fabricate.streams import NUM_REPLY, StreamRecipe
 from harness.fabricate.tokenizer import END_OF_TEXT, IM_END
 from harness.fabricate.trunk import TrunkDials
@@ -42,6 +45,21 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("a bound below 1 lets a movement exceed a gap; use 1 or more")
 
 
+class Sight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Faults that are planted in the fabricator's own code, and must show."""
+
+    history: float | None = None  # smallest share of faults in the cache that must change a later token; None = none planted
+    packs: tuple[str, ...] = ()  # a fault of a reader of packs that applies to one of these must show on one of them
+    blind: tuple[str, ...] = ()  # faults of a reader that need not show here, since another recipe shows them
+    lookup: tuple[int, ...] = ()  # draft lengths at which each wrong rule of lookup must show on some stream
+
+    def __post_init__(self) -> None:
+        if self.history is not None and not 0 < self.history <= 1:
+            raise ValueError(f"history={self.history} is no share in 0..1")
+        if any(k < 1 for k in self.lookup):
+            raise ValueError(f"lookup={list(self.lookup)}: a draft length is at least 1")
+
+
 class PackRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One draft pack."""
 
@@ -51,6 +69,20 @@ class PackRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shape: DraftShape
     trunk: TrunkDials = TrunkDials()
     readout: ReadoutDials = ReadoutDials()
+    dynamics: DynamicsDials = DynamicsDials()  # generation 2
+    flip: FlipDials | None = None  # generation 2: the selector decides every fitted slot
+
+    def __post_init__(self) -> None:
+        if self.flip is not None and self.shape.generation_2 is None:
+            raise ValueError("flip needs a selector; give shape.generation_2")
+
+
+class IdentityRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A generation 2 pack that drafts exactly as a generation 1 pack of the same recipe."""
+
+    name: str
+    of: str  # the generation 1 pack, without a window: generation 2 slides another way
+    generation_2: Generation2 = Generation2()
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +99,10 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trunk: TrunkDials = TrunkDials()
     head: HeadDials = HeadDials()
     bounds: Bounds = Bounds()
+    sight: Sight = Sight()
     packs: tuple[PackRecipe, ...] = ()
+    identities: tuple[IdentityRecipe, ...] = ()
+    companions: tuple[str, ...] = ()  # recipes beside this one's file that are fabricated with it
 
     def __post_init__(self) -> None:
         _check_name("name", self.name)
@@ -84,15 +119,33 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"context={self.context} is shorter than a stream")
         if not self.eos or not all(0 <= token < self.model.vocab for token in self.eos):
             raise ValueError(f"eos={list(self.eos)}: name at least one id in 0..{self.model.vocab - 1}")
-        for name, count in Counter(pack.name for pack in self.packs).items():
+        for name, count in Counter([*(pack.name for pack in self.packs), *(one.name for one in self.identities)]).items():
             _check_name("packs.name", name)
             if count > 1:
                 raise ValueError(f"packs.name={name!r} occurs {count} times; names differ")
-        for pack in self.packs:
+        originals = [pack.name for pack in self.packs if pack.shape.generation_2 is None and pack.shape.window is None]
+        for identity in self.identities:
+            if identity.of not in originals:
+                raise ValueError(f"identities.of={identity.of!r} is no generation 1 pack without window; use one of {originals}")
+        unknown = sorted(set(self.sight.packs) - {pack.name for pack in self.packs})
+        if unknown:
+            raise ValueError(f"sight.packs: {unknown} are no packs of this recipe")
+        for pack in self.all_packs:
             try:
                 pack.shape.check_against(self.model)
             except ValueError as error:
                 raise ValueError(f"packs {pack.name!r}: {error}") from error
+
+    @property
+    def all_packs(self) -> tuple[PackRecipe, ...]:
+        """The packs, and the identities as packs."""
+        return (*self.packs, *map(self.twin_of, self.identities))
+
+    def twin_of(self, identity: IdentityRecipe) -> PackRecipe:
+        """Return an identity as a pack: what its original is, in generation 2."""
+        (original,) = [pack for pack in self.packs if pack.name == identity.of]
+        shape = msgspec.structs.replace(original.shape, generation_2=identity.generation_2)
+        return msgspec.structs.replace(original, name=identity.name, shape=shape)
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.fabricate.readout import FREE
+from harness.fabricate.aim import FREE
 
 Table = NDArray[np.int64]
 _PATH_WIDTHS = (7, 4, 2)  # draft lengths whose paths are scheduled, the first ones first

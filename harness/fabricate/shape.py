@@ -1,7 +1,7 @@
-"""The dimensions of a model and of a draft pack, with the names and logical shapes of all their tensors.
+"""The dimensions of a model, with the names and logical shapes of all its tensors; those of packs are in draft_shape.py.
 
-It does not know how a tensor is stored (q4nx.py, pack.py) nor what is in it (trunk.py, head.py, readout.py). Dimensions are
-checked when they are built; as parts of a recipe they give errors that name the file and the key.
+It does not know how a tensor is stored (q4nx.py) nor what is in it (trunk.py, head.py). Dimensions are checked when they are
+built; as parts of a recipe they give errors that name the file and the key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         _require_multiples(256, hidden=self.hidden, intermediate=self.intermediate, query_width=self.heads * self.head_dim)
         _require_multiples(32, kv_width=self.kv_heads * self.head_dim, padded_vocab=self.padded_vocab)
-        _require_heads(self.heads, self.kv_heads, self.head_dim)
+        require_heads(self.heads, self.kv_heads, self.head_dim)
         if self.layers < 1:
             raise ValueError(f"layers={self.layers}: a model has at least one")
         if self.vocab != 256:
@@ -52,7 +52,7 @@ class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return name -> shape of the embedding and the norms, which are stored in bf16."""
         shapes: Shapes = {EMBEDDING: (self.padded_vocab, self.hidden), "model.norm.weight": (self.hidden,)}
         for layer in range(self.layers):
-            shapes |= _norm_shapes(f"model.layers.{layer}.", self.hidden, self.head_dim)
+            shapes |= norm_shapes(f"model.layers.{layer}.", self.hidden, self.head_dim)
         return shapes
 
     def matrices(self) -> Shapes:
@@ -60,60 +60,12 @@ class ModelShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         shapes: Shapes = {LM_HEAD: (self.padded_vocab, self.hidden)}
         for layer in range(self.layers):
             prefix = f"model.layers.{layer}."
-            shapes |= _matrix_shapes(prefix, self.hidden, self.intermediate, self.query_width, self.kv_width)
+            shapes |= matrix_shapes(prefix, self.hidden, self.intermediate, self.query_width, self.kv_width)
         return shapes
 
 
-class DraftShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A DFlash draft trunk. Hidden width and vocabulary are the target's; everything else is the pack's own."""
-
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    taps: tuple[int, ...]
-    block_size: int  # slots of one block, the anchor included
-    mask_token_id: int
-    rope_theta: int = 1_000_000
-    rms_norm_eps: float = 1e-6
-
-    def __post_init__(self) -> None:
-        _require_heads(self.heads, self.kv_heads, self.head_dim)
-        if self.block_size < 2:
-            raise ValueError(f"block_size={self.block_size}: a block holds the anchor and a draft; use 2 or more")
-        if not self.taps:
-            raise ValueError("taps=[]: a draft trunk reads at least one layer of the target")
-
-    @property
-    def num_drafts(self) -> int:
-        """Drafts of one full block."""
-        return self.block_size - 1
-
-    def tensors(self, hidden: int) -> Shapes:
-        """Return name -> shape of every tensor of a generation 1 pack, over a target of this hidden width."""
-        shapes: Shapes = {
-            "fc.weight": (hidden, len(self.taps) * hidden),
-            "hidden_norm.weight": (hidden,),
-            "norm.weight": (hidden,),
-        }
-        query, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        for layer in range(self.layers):
-            prefix = f"layers.{layer}."
-            shapes |= _norm_shapes(prefix, hidden, self.head_dim)
-            shapes |= _matrix_shapes(prefix, hidden, self.intermediate, query, kv)
-        return shapes
-
-    def check_against(self, model: ModelShape) -> None:
-        """Raise ValueError when this trunk cannot read that target."""
-        last = model.layers - 2
-        if not all(0 <= tap <= last for tap in self.taps):
-            raise ValueError(f"taps={list(self.taps)}: a tap lies in 0..{last} (engines disagree on the last layer)")
-        if not 0 <= self.mask_token_id < model.vocab:
-            raise ValueError(f"mask_token_id={self.mask_token_id} is outside 0..{model.vocab - 1}")
-
-
-def _norm_shapes(prefix: str, hidden: int, head_dim: int) -> Shapes:
+def norm_shapes(prefix: str, hidden: int, head_dim: int) -> Shapes:
+    """Return name -> shape of the norms of one qwen3 layer."""
     return {
         f"{prefix}input_layernorm.weight": (hidden,),
         f"{prefix}post_attention_layernorm.weight": (hidden,),
@@ -122,7 +74,8 @@ def _norm_shapes(prefix: str, hidden: int, head_dim: int) -> Shapes:
     }
 
 
-def _matrix_shapes(prefix: str, hidden: int, intermediate: int, query: int, kv: int) -> Shapes:
+def matrix_shapes(prefix: str, hidden: int, intermediate: int, query: int, kv: int) -> Shapes:
+    """Return name -> shape [out, in] of the matrices of one qwen3 layer; `query` and `kv` are widths over all heads."""
     return {
         f"{prefix}self_attn.q_proj.weight": (query, hidden),
         f"{prefix}self_attn.k_proj.weight": (kv, hidden),
@@ -140,7 +93,8 @@ def _require_multiples(unit: int, **values: int) -> None:
             raise ValueError(f"{key}={value} is no positive multiple of {unit}; a tile of the container needs one")
 
 
-def _require_heads(heads: int, kv_heads: int, head_dim: int) -> None:
+def require_heads(heads: int, kv_heads: int, head_dim: int) -> None:
+    """Raise ValueError where heads cannot share keys, or RoPE has no pairs."""
     if kv_heads < 1 or heads < 1 or heads % kv_heads:
         raise ValueError(f"kv_heads={kv_heads} does not divide heads={heads}; use a divisor")
     if head_dim < 2 or head_dim % 2:

@@ -12,14 +12,15 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import FileFormatError, UsageError
 from harness.fabricate.build import MODEL, PACKS, build
 from harness.fabricate.recipe import Recipe, read_recipe
 from harness.records import fixture as records
@@ -33,21 +34,40 @@ _BUILDING = ".building-"
 
 
 def fabricate(recipe: Path, cache: Path | None = None) -> Fixture:
-    """Return the fixture of a recipe, building it first if this cache does not hold it.
+    """Return the fixture of a recipe and of its companions, building first what this cache does not hold.
 
-    Raises FileFormatError on a broken recipe, FabricationError when it cannot be made, UsageError on an unusable cache.
+    Each recipe has an entry of its own. Raises FileFormatError on a broken recipe, FabricationError when it cannot be made,
+    UsageError on an unusable cache.
     """
-    parsed = read_recipe(recipe)
     root = (cache or default_cache(os.environ)).absolute()
-    digest = content_digest(recipe.read_bytes())
-    entry = root / f"{parsed.name}-{digest}"
-    made = make_once(root, entry, lambda directory: _build(parsed, digest, directory, entry))
-    fixture = _load(entry)
+    parsed = read_recipe(recipe)
+    beside = [(path, read_recipe(path)) for path in (recipe.parent / name for name in parsed.companions)]
+    _check_companions(recipe, parsed, beside)
+    entries = [_entry(path, one, root) for path, one in ((recipe, parsed), *beside)]
+    if any(made for _, made in entries):
+        clean(root, MOST_BYTES)
+    own, *others = (fixture for fixture, _ in entries)
+    return msgspec.structs.replace(own, companions=tuple(others))
+
+
+def _check_companions(recipe: Path, parsed: Recipe, beside: Sequence[tuple[Path, Recipe]]) -> None:
+    names = Counter([parsed.name, *(one.name for _, one in beside)])
+    for name, count in names.items():
+        if count > 1:
+            raise FileFormatError(f"{recipe}: companions: {count} recipes are named {name!r}; names differ")
+    for path, one in beside:
+        if one.companions:
+            raise FileFormatError(f"{path}: companions={list(one.companions)}: a companion has none; name them in {recipe.name}")
+
+
+def _entry(path: Path, recipe: Recipe, root: Path) -> tuple[Fixture, bool]:
+    """Return the fixture of one recipe, and whether it was built now."""
+    digest = content_digest(path.read_bytes())
+    entry = root / f"{recipe.name}-{digest}"
+    made = make_once(root, entry, lambda directory: _build(recipe, digest, directory, entry))
     with suppress(PermissionError):  # a cache that may only be read keeps its order
         os.utime(entry)
-    if made:
-        clean(root, MOST_BYTES)
-    return fixture
+    return _load(entry), made
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
@@ -115,10 +135,10 @@ def _build(recipe: Recipe, digest: str, directory: Path, entry: Path) -> None:
     fixture = Fixture(
         recipe=f"{recipe.name}@{digest}",
         model=str(entry / MODEL),
-        packs={pack.name: str(entry / PACKS / pack.name) for pack in recipe.packs},
+        packs={pack.name: str(entry / PACKS / pack.name) for pack in recipe.all_packs},
         streams=streams,
         vocab_bound=recipe.model.vocab,
-        block_sizes={pack.name: pack.shape.block_size for pack in recipe.packs},
+        block_sizes={pack.name: pack.shape.block_size for pack in recipe.all_packs},
     )
     write_json(directory / FIXTURE_FILE, fixture)
 

@@ -1,7 +1,8 @@
 """Prompts and replies by kind: what the head is solved to say. It does not know any model.
 
 Replies are free, so behaviour under prompt lookup is a matter of combinatorics: a hit reply copies the prompt piece by
-piece, a decoy reply always repeats a token but never continues as before, and so on. All ids are printable ASCII.
+piece, a decoy reply always repeats a token but never continues as before, and so on. Prompts are printable ASCII, and replies
+too, but for the kinds whose text is not.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import msgspec
 import numpy as np
 
 from harness.fabricate.errors import FabricationError
-from harness.fabricate.lookup import Rule, accept_lengths, propose, shows, text_of
-from harness.records.fixture import Stream
+from harness.fabricate.lookup import Rule, accept_lengths, propose, rounds, shows, text_of
+from harness.fabricate.texts import ids_of, invalid_reply, is_continuation, utf8_reply
+from harness.records.fixture import Stream, bytes_of_ids
 
 NUM_ASCII = 94  # ids of printable ASCII: prompts, and rivals of the head, are among them
 NUM_REPLY = 90  # ids that replies use; the rest is free for ids that no reply may hold
@@ -25,6 +27,7 @@ FEWEST_DISTINCT = 12
 HIT_WIDTHS = (4, 7)  # the draft lengths for which hit streams are chosen
 _MAIN_POOL = 30
 _HIT_DRAWS = 1500
+_TEXT_DRAWS = 300
 _LONGEST_PIECE = 11
 _REPEAT_PERIOD = 6
 _BURST_COPY = 10  # two full rounds of 4 drafts
@@ -42,6 +45,9 @@ class Kind(enum.StrEnum):
     DECOY = "decoy"  # lookup always proposes and never lands
     CONSTANT = "constant"  # one token that the prompt does not hold: lookup rounds of exactly two tokens
     BURST = "burst"  # lookup lands whole rounds first, then always proposes and never lands
+    UTF8 = "utf8"  # characters of two to four bytes, cut by the edges of lookup rounds
+    INVALID = "invalid"  # bytes that are no UTF-8, each twice, and half a character at the end
+    TIE = "tie"  # copies the prompt, but says the lower id of a tie where that holds the higher one
 
 
 class StreamRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,19 +63,22 @@ class _Draw:
     prompt_length: int
     reply_length: int
     hits: list[Stream] = field(default_factory=list)  # already chosen: the next hit adds what they lack
+    ties: Sequence[tuple[int, int]] = ()  # (low, high) ids with one score
 
     def distinct(self, count: int, below: int = NUM_REPLY) -> Ids:
         return [int(token) for token in self.rng.permutation(below)[:count]]
 
 
-def make_streams(recipes: Sequence[StreamRecipe], prompt_length: int, reply_length: int) -> tuple[Stream, ...]:
-    """Make all streams of a recipe, in its order. Raises FabricationError when two prompts are equal."""
+def make_streams(
+    recipes: Sequence[StreamRecipe], prompt_length: int, reply_length: int, ties: Sequence[tuple[int, int]] = ()
+) -> tuple[Stream, ...]:
+    """Make all streams of a recipe, in its order; `ties` are ids with one score. Raises FabricationError on equal prompts."""
     made: list[Stream] = []
     counts: Counter[Kind] = Counter()
     for recipe in recipes:
         counts[recipe.kind] += 1
         hits = [stream for stream in made if stream.role == Kind.HIT]
-        draw = _Draw(np.random.default_rng([recipe.seed, 3]), prompt_length, reply_length, hits)
+        draw = _Draw(np.random.default_rng([recipe.seed, 3]), prompt_length, reply_length, hits, ties)
         prompt, reply = _MAKERS[recipe.kind](draw)
         name = f"{recipe.kind}-{counts[recipe.kind]}"
         same = [stream.name for stream in made if stream.prompt_ids == tuple(prompt)]
@@ -149,12 +158,18 @@ def _draw_hit(draw: _Draw) -> tuple[Ids, Ids]:
     prompt = draw.distinct(draw.prompt_length - 1)
     at = int(draw.rng.integers(0, draw.prompt_length - 2))
     prompt.append(prompt[at])
+    return prompt, _copied(draw, prompt, at)
+
+
+def _copied(draw: _Draw, prompt: Ids, at: int | None = None) -> Ids:
+    """Return a reply that copies the prompt piece by piece, first what follows place `at`, else its last id's first place."""
+    at = prompt.index(prompt[-1]) if at is None else at
     reply: Ids = []
     while len(reply) < draw.reply_length:
         piece = int(draw.rng.integers(1, _LONGEST_PIECE + 1))
         reply += prompt[at + 1 : at + 1 + piece]
         at = int(draw.rng.integers(-1, draw.prompt_length - 2))
-    return prompt, reply[: draw.reply_length]
+    return reply[: draw.reply_length]
 
 
 def _facts(prompt: Ids, reply: Ids) -> dict[tuple[object, ...], float]:
@@ -171,6 +186,57 @@ def _facts(prompt: Ids, reply: Ids) -> dict[tuple[object, ...], float]:
     return facts
 
 
+def _utf8(draw: _Draw) -> tuple[Ids, Ids]:
+    """Draw many, and take the reply in which round edges fall into characters most often."""
+    prompt = draw.distinct(draw.prompt_length, NUM_ASCII)
+    replies = [ids_of(utf8_reply(draw.rng, draw.reply_length)) for _ in range(_TEXT_DRAWS)]
+    best = max(replies, key=lambda reply: _fewest_edges_inside(prompt, reply))
+    if not _fewest_edges_inside(prompt, best):
+        raise FabricationError(f"utf8 stream: no round edge in {draw.reply_length} bytes falls into a character; make it longer")
+    return prompt, best
+
+
+def _fewest_edges_inside(prompt: Ids, reply: Ids) -> int:
+    return min(len(edges_inside(prompt, reply, k)) for k in HIT_WIDTHS)
+
+
+def edges_inside(prompt: Ids, reply: Ids, k: int) -> Ids:
+    """Return the places of a reply at which a lookup round with accepted drafts ends inside a character."""
+    said = bytes_of_ids(tuple(reply))
+    ends = [one.emitted + one.accepted for one in rounds(text_of(prompt), text_of(reply), k) if one.accepted]
+    return [end for end in ends if end < len(said) and is_continuation(said[end])]
+
+
+def _invalid(draw: _Draw) -> tuple[Ids, Ids]:
+    return draw.distinct(draw.prompt_length, NUM_ASCII), ids_of(invalid_reply(draw.rng, draw.reply_length))
+
+
+def _tie(draw: _Draw) -> tuple[Ids, Ids]:
+    """Copy the prompt as a hit does, with the lower ids: where lookup proposes the higher one, both have the best score."""
+    if not draw.ties:
+        raise FabricationError("tie stream: head.ties=[] leaves nothing to tie; name two ids")
+    lower = {high: low for low, high in draw.ties}
+    best: tuple[int, Ids, Ids] = (0, [], [])
+    for _ in range(_HIT_DRAWS):
+        others = [token for token in draw.distinct(NUM_REPLY) if token not in lower and token not in lower.values()]
+        prompt = others[: draw.prompt_length - 1 - len(lower)] + list(lower)
+        prompt = [prompt[at] for at in draw.rng.permutation(len(prompt))]
+        prompt.append(prompt[int(draw.rng.integers(0, len(prompt) - 1))])
+        reply = [lower.get(token, token) for token in _copied(draw, prompt)]
+        worth = min(_num_tied_drafts(prompt, reply, low, high) for low, high in draw.ties)
+        best = max(best, (worth, prompt, reply), key=lambda one: one[0])
+    if not best[0]:
+        raise FabricationError("tie stream: lookup proposes no tied id where the other is said; use fewer ties")
+    return best[1], best[2]
+
+
+def _num_tied_drafts(prompt: Ids, reply: Ids, low: int, high: int) -> int:
+    """Return how often the first draft that is not accepted is the higher id where the reply says the lower one."""
+    steps = rounds(text_of(prompt), text_of(reply), HIT_WIDTHS[0])
+    ends = [(one.drafts[one.accepted : one.accepted + 1], one.emitted + one.accepted) for one in steps]
+    return sum(draft == chr(high) and reply[at] == low for draft, at in ends if at < len(reply))
+
+
 _MAKERS: dict[Kind, Callable[[_Draw], tuple[Ids, Ids]]] = {
     Kind.MAIN: _main,
     Kind.REPEAT: _repeat,
@@ -179,4 +245,7 @@ _MAKERS: dict[Kind, Callable[[_Draw], tuple[Ids, Ids]]] = {
     Kind.DECOY: _decoy,
     Kind.CONSTANT: _constant,
     Kind.BURST: _burst,
+    Kind.UTF8: _utf8,
+    Kind.INVALID: _invalid,
+    Kind.TIE: _tie,
 }

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.fabricate.draft_shape import DraftShape
 from harness.fabricate.drafter import DraftInputs
 from harness.fabricate.numerics import EXACT, Floats, Numerics
 from harness.fabricate.q4nx import read_container
-from harness.fabricate.shape import EMBEDDING, LM_HEAD, DraftShape, ModelShape
+from harness.fabricate.shape import EMBEDDING, LM_HEAD, ModelShape
 from harness.fabricate.transformer import States, Weights, forward
 from harness.records.fixture import Stream
 

@@ -6,15 +6,13 @@ rotary pairs (so that one position of difference matters), and a strong o_proj l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.fabricate.numerics import Floats, to_bf16
 from harness.fabricate.q4nx import Q41, quantise
-from harness.fabricate.shape import EMBEDDING, LM_HEAD, DraftShape, ModelShape
+from harness.fabricate.shape import EMBEDDING, LM_HEAD, ModelShape
 
 
 class TrunkDials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,27 +37,21 @@ def random_trunk(shape: ModelShape, dials: TrunkDials, seed: int) -> dict[str, Q
     rng = np.random.default_rng([seed, 1])
     tensors: dict[str, Q41 | Floats] = {}
     for name, size in shape.vectors().items():
-        tensors[name] = to_bf16(_vector(rng, name, size, dials))
+        tensors[name] = to_bf16(random_vector(rng, name, size, dials))
     for name, size in shape.matrices().items():
         if name != LM_HEAD:
-            tensors[name] = quantise(_matrix(rng, name, size, dials))
+            tensors[name] = quantise(random_matrix(rng, name, size, dials))
     return tensors
 
 
-def random_draft(shape: DraftShape, hidden: int, dials: TrunkDials, seed: int) -> dict[str, NDArray[np.float64]]:
-    """Return every tensor of a generation 1 pack, exact in bf16; the last down_proj is there to be replaced."""
-    rng = np.random.default_rng([seed, 2])
-    sizes: Mapping[str, tuple[int, ...]] = shape.tensors(hidden)
-    make = {1: _vector, 2: _matrix}
-    return {name: to_bf16(make[len(size)](rng, name, size, dials)).astype(np.float64) for name, size in sizes.items()}
-
-
-def _matrix(rng: np.random.Generator, name: str, size: tuple[int, ...], dials: TrunkDials) -> NDArray[np.float64]:
+def random_matrix(rng: np.random.Generator, name: str, size: tuple[int, ...], dials: TrunkDials) -> NDArray[np.float64]:
+    """Return a matrix [out, in] of deviation 1/sqrt(in) times the gain that its name asks for."""
     gain = {"o_proj": dials.output_gain, "gate_proj": dials.gate_gain}.get(name.split(".")[-2], 1.0)
     return np.asarray(rng.standard_normal(size) * (gain / np.sqrt(size[1])))
 
 
-def _vector(rng: np.random.Generator, name: str, size: tuple[int, ...], dials: TrunkDials) -> NDArray[np.float64]:
+def random_vector(rng: np.random.Generator, name: str, size: tuple[int, ...], dials: TrunkDials) -> NDArray[np.float64]:
+    """Return an embedding, or the weights of a norm; those of queries and keys carry the position profile."""
     if name == EMBEDDING:
         return rng.standard_normal(size) * dials.embedding_deviation
     if name.endswith(("q_norm.weight", "k_norm.weight")):

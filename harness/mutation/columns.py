@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.fabricate.twins import pack_twin, twin
+from harness.fabricate.pack_twins import pack_twin
+from harness.fabricate.twins import twin
 from harness.mutation.arena import WALL_BUDGET, Arena, Ground
 from harness.oracle.expect import Oracle
 from harness.records.fixture import Fixture

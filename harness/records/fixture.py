@@ -24,8 +24,8 @@ class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def reply(self) -> str:
-        """The reply as text."""
-        return ascii_text(self.reply_ids)
+        """The reply as text; bytes that are no UTF-8 become U+FFFD, one for each maximal part."""
+        return text_of_ids(self.reply_ids)
 
 
 class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +37,19 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     streams: tuple[Stream, ...]
     vocab_bound: int  # number of ids that the tokenizer knows
     block_sizes: dict[str, int]  # pack name -> slots of one block, the anchor included
+    companions: tuple[Fixture, ...] = ()  # other recipes' containers that checks need beside this one
+
+    @property
+    def name(self) -> str:
+        """The recipe's name without its hash."""
+        return self.recipe.partition("@")[0]
+
+    def companion(self, name: str) -> Fixture:
+        """The companion of this name; KeyError if the recipe has none."""
+        for companion in self.companions:
+            if companion.name == name:
+                return companion
+        raise KeyError(name)
 
     def of_role(self, role: str) -> tuple[Stream, ...]:
         """All streams of one role, in the recipe's order."""
@@ -55,3 +68,15 @@ def ascii_text(ids: tuple[int, ...]) -> str:
     if any(not 0 <= token <= 93 for token in ids):
         raise ValueError(f"ids {[t for t in ids if not 0 <= t <= 93]} are not printable ASCII (0..93)")
     return "".join(chr(33 + token) for token in ids)
+
+
+def bytes_of_ids(ids: tuple[int, ...]) -> bytes:
+    """Return the byte of each id 0..255: bytes that print come first (33..126, 161..172, 174..255), then the others in order."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    order = bytes(printable + sorted(set(range(256)) - set(printable)))
+    return bytes(order[token] for token in ids)
+
+
+def text_of_ids(ids: tuple[int, ...]) -> str:
+    """Return the UTF-8 text of ids 0..255. An invalid maximal part, or an incomplete tail, becomes one U+FFFD."""
+    return bytes_of_ids(ids).decode("utf-8", errors="replace")

@@ -48,6 +48,13 @@ block_size = 5
 mask_token_id = 250
 """
 
+SECOND = """
+[[identities]]
+name = "mixed2"
+of = "mixed"
+generation_2 = {conv_group_size = 64, selector_rank = 4, selector_top_k = 5}
+"""
+
 
 @pytest.fixture(scope="session")
 def tiny_recipe() -> Recipe:
@@ -67,7 +74,7 @@ def tiny_teacher(tiny: Fixture, tiny_recipe: Recipe) -> Teacher:
 @pytest.fixture(scope="session")
 def small_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recipe") / "small.toml"
-    path.write_text(SMALL_RECIPE)
+    path.write_text(SMALL_RECIPE + SECOND)
     return path
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.fabricate.draft_pack import NEVER_TOKEN, Drafter, Prescription, certify_pack, prescribe
 from harness.fabricate.errors import FabricationError
 from harness.fabricate.pack import read_pack
+from harness.fabricate.pack_certificate import Drafter, certify_pack
+from harness.fabricate.prescription import NEVER_TOKEN, Prescription, prescribe
 from harness.fabricate.recipe import Behaviour, Bounds, PackRecipe, read_recipe
 from harness.fabricate.schedule import accepted_lengths
 from harness.fabricate.teacher import Teacher
@@ -33,7 +34,7 @@ def wanted(drafter: Drafter, pack_recipe: PackRecipe) -> Prescription:
 
 
 def test_the_written_pack_lands_what_its_table_says_at_every_anchor(drafter: Drafter, wanted: Prescription) -> None:
-    drafts = drafter.scores()[..., :256].argmax(axis=-1)
+    drafts = drafter.choices().drafts.reshape(*wanted.lengths.shape, -1)
     np.testing.assert_array_equal(accepted_lengths(drafts, drafter.teacher.script.replies), wanted.lengths)
     assert set(wanted.lengths.ravel().tolist()) == {0, 1, 2, 3, 4}
 
@@ -58,7 +59,7 @@ def test_a_token_that_the_pack_does_not_propose_is_refused_with_its_place(
 
 def test_a_slot_that_float32_could_turn_is_refused(small: Fixture, drafter: Drafter, wanted: Prescription) -> None:
     bounds = Bounds(any_slot_float32=1e9)
-    with pytest.raises(FabricationError, match="pack mixed: some slot's gap is"):
+    with pytest.raises(FabricationError, match=r"pack mixed, any slot: the smallest margin is .* times what float32 moves"):
         certify_pack("mixed", drafter, wanted, small.streams, bounds, 0.0)
 
 
@@ -74,3 +75,18 @@ def test_never_prescribes_one_unused_token_and_always_the_reply(drafter: Drafter
     assert set(never.lengths.ravel().tolist()) == {0}
     np.testing.assert_array_equal(always.tokens[:, 0], replies[:, 1:5])
     assert always.lengths[0].tolist() == [4] * 12 + [3, 2, 1]
+
+
+def test_an_identity_of_generation_two_drafts_what_its_original_does(small: Fixture, small_path: Path, drafter: Drafter) -> None:
+    (twin,) = [pack for pack in read_recipe(small_path).all_packs if pack.name == "mixed2"]
+    assert twin.shape.generation_2 is not None
+    other = Drafter(read_pack(Path(small.packs["mixed2"])), twin.shape, drafter.teacher).choices()
+    np.testing.assert_array_equal(other.drafts, drafter.choices().drafts)
+    np.testing.assert_array_equal(other.logits, drafter.choices().logits)
+    assert np.count_nonzero(other.inside) == other.drafts.size * 5
+
+
+def test_a_selector_that_must_decide_and_does_not_is_refused(small: Fixture, drafter: Drafter, wanted: Prescription) -> None:
+    deciding = Prescription(wanted.lengths, wanted.tokens, selected=True)
+    with pytest.raises(FabricationError, match=r"pack mixed: the selector decides 0\.0000 of the slots, want all"):
+        certify_pack("mixed", drafter, deciding, small.streams, Bounds(), 0.0)

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.fabricate.decoded import decoded, shape_of
 from harness.fabricate.gguf_twin import GGUF_FILE, gguf_bytes, tensor_name
 from harness.fabricate.tokenizer import vocabulary
-from harness.fabricate.twins import is_draft_model, twin, without_format
+from harness.fabricate.twins import is_container, twin, without_format
 from harness.records.fixture import Fixture
 
 gguf = pytest.importorskip("gguf", reason="the extra `llama` is not installed")
@@ -94,4 +94,4 @@ def test_names_in_another_format_lead_back_to_their_container() -> None:
 
 def test_a_model_s_name_is_told_from_a_pack_s(small: Fixture) -> None:
     names = ("small", "small+gguf", "small-draft+gguf", "mixed", "small-other")
-    assert [is_draft_model(small, name) for name in names] == [True, True, True, False, False]
+    assert [is_container(small, name) for name in names] == [True, True, True, False, False]

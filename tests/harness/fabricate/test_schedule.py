@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.fabricate.readout import FREE
+from harness.fabricate.aim import FREE
 from harness.fabricate.schedule import (
     accepted_lengths,
     all_right,

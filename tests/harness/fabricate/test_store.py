@@ -44,7 +44,7 @@ def test_the_fixture_names_recipe_directories_and_blocks(small: Fixture, small_p
     assert small.recipe == f"small@{content_digest(small_path.read_bytes())}"
     assert Path(small.model).is_absolute()
     assert (Path(small.model) / "certificate.json").is_file()
-    assert small.block_sizes == {"mixed": 5}
+    assert small.block_sizes == {"mixed": 5, "mixed2": 5}
     assert small.vocab_bound == 256
 
 
