@@ -12,7 +12,7 @@ from harness.checks.judge import judge
 from harness.plans.build import Slice, build_plan
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
-from harness.records.plan import Plan, Tier
+from harness.records.plan import Plan, Start, Tier
 from harness.records.recording import Run
 
 CONTROL = "control-"  # checks of this prefix judge the harness; the tool's own catalogue proves them
@@ -48,13 +48,36 @@ def laws_of(fixture: Fixture, checks: Sequence[Check], slices: Mapping[str, Slic
 
 
 def restricted(plan: Plan, arms: Collection[str]) -> Plan:
-    """Return the plan with the starts of some arms, and of what those are compared with; () = all of it."""
+    """Return the plan with the starts of some arms, and what those are compared with; () = all of it.
+
+    A start that is only compared with is not asked what it would be asked for the sake of the others alone.
+    """
     if not arms:
         return plan
-    kept = {start.id for start in plan.starts if start.arm in arms}
-    grown = True
-    while grown:
-        wanted = {start.reference for start in plan.starts if start.id in kept and start.reference} - kept
-        kept |= wanted
-        grown = bool(wanted)
-    return msgspec.structs.replace(plan, starts=tuple(start for start in plan.starts if start.id in kept))
+    wanted = [start for start in plan.starts if start.arm in arms]
+    kept = {start.id: start for start in wanted}
+    for start in plan.starts:
+        if start.id not in kept and start.id in _references(wanted, plan):
+            kept[start.id] = _without(start, _asked(plan.starts) - _asked(wanted))
+    return msgspec.structs.replace(plan, starts=tuple(kept[start.id] for start in plan.starts if start.id in kept))
+
+
+def _references(starts: Collection[Start], plan: Plan) -> set[str]:
+    """Return the ids of all that these starts are compared with, at first or second hand."""
+    reference = {start.id: start.reference for start in plan.starts}
+    found: set[str] = set()
+    for start in starts:
+        name = start.reference
+        while name is not None and name not in found:
+            found.add(name)
+            name = reference[name]
+    return found
+
+
+def _asked(starts: Collection[Start]) -> set[str]:
+    """Return the ids of what is asked of starts that are compared with others."""
+    return {request.id for start in starts if start.reference is not None for request in start.requests}
+
+
+def _without(start: Start, dropped: Collection[str]) -> Start:
+    return msgspec.structs.replace(start, requests=tuple(each for each in start.requests if each.id not in dropped))

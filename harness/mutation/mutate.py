@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import resource
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -104,6 +106,7 @@ def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCo
     if not mutants:
         _say(around, f"nothing to run: {options.selection or 'the catalogue is empty'}")
         return ExitCode.NOTHING_RAN
+    cpu_before = _cpu_seconds()
     with ExitStack() as stack:
         workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="draftproof-mutate-")))
         overlays, subjects = workdir / "overlays", workdir / "subjects"
@@ -115,6 +118,7 @@ def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCo
         job = _job(options, catalogue, mutants, problems, world.source, journal, settings, around.now.date())
         columns = stack.enter_context(Columns(stack.enter_context(world.open_arenas(subjects))).open())
         report = _run(job, workshop, columns, place, journal, around)
+    report = msgspec.structs.replace(report, cpu_seconds=_cpu_seconds() - cpu_before)  # all that ran has ended, and is counted
     code = exit_code(report)
     around.keep(report)
     place.close(outcomes(report, world.source.read, world.laws.laws, code, settings), junit(report), summary(report, code))
@@ -231,6 +235,12 @@ def _publish(report: MutationReport, code: ExitCode, place: RunFolder, around: S
     if step_summary:
         with Path(step_summary).open("a", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(job_summary(report, code))
+
+
+def _cpu_seconds() -> float:
+    """Return what this process and all that it has waited for have used."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _say(around: Surroundings, text: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from harness.mutation import probes
 from harness.mutation.arena import Arena
-from harness.mutation.bench import Finished, run_mutant
+from harness.mutation.bench import Finished, first_ask, run_mutant
 from harness.mutation.edits import Edit
 from harness.mutation.entry import Acceptance, Mutant
 from harness.mutation.lint import Problem
@@ -96,8 +96,12 @@ def run_job(job: Job, workshop: Workshop, columns: Columns, watcher: Watcher) ->
     results = {problem.mutant_id: _not_run(job, workshop, problem).result for problem in job.problems}
     runnable = [mutant for mutant in job.mutants if mutant.id not in results]
     found = _probe(job, runnable, workshop, columns, watcher)
+    probed = time.monotonic()
+    num_run = 0
     if all(probe.holds or probe.unproven or probe.stale for probe in found):
+        num_run = sum(not _is_done(job, mutant) for mutant in runnable)
         results |= _run_all(job, runnable, workshop, columns, watcher)
+    mutants_seconds = time.monotonic() - probed
     found.append(probes.working_tree(tree_hash(workshop.source.root, workshop.source.names), job.tree_hash()))
     watcher.probe(found[-1])
     ordered = tuple(results[mutant.id] for mutant in job.mutants if mutant.id in results)
@@ -113,6 +117,8 @@ def run_job(job: Job, workshop: Workshop, columns: Columns, watcher: Watcher) ->
         problems=job.catalogue_problems,
         whole=job.whole,
         seconds=time.monotonic() - began,
+        num_run=num_run,
+        mutants_seconds=mutants_seconds,
     )
 
 
@@ -128,7 +134,7 @@ def _run_all(
     job: Job, runnable: Sequence[Mutant], workshop: Workshop, columns: Columns, watcher: Watcher
 ) -> dict[str, MutantResult]:
     known = {mutant.id: job.done[mutant.id] for mutant in runnable if _is_done(job, mutant)}
-    waiting = [mutant for mutant in runnable if mutant.id not in known]
+    waiting = sorted((mutant for mutant in runnable if mutant.id not in known), key=lambda mutant: -_cost(job, workshop, mutant))
     watcher.begin(len(waiting), len(known))
     results = dict(known)
     futures = [columns.submit(_work(job, workshop, mutant)) for mutant in waiting]
@@ -152,6 +158,13 @@ def _work(job: Job, workshop: Workshop, mutant: Mutant) -> Callable[[Arena | Non
     return work
 
 
+def _cost(job: Job, workshop: Workshop, mutant: Mutant) -> int:
+    """Return how many tokens the first look at a mutant asks for: the longest begin first, so that none runs on alone at the end."""
+    ask = first_ask(workshop, mutant, full=job.full)
+    starts = plan_of(workshop, ask).starts if ask.checks else ()
+    return sum(request.max_tokens for start in starts for request in start.requests)
+
+
 def _is_done(job: Job, mutant: Mutant) -> bool:
     former = job.done.get(mutant.id)
     return former is not None and former.fingerprint == job.fingerprints.get(mutant.id)
@@ -167,42 +180,51 @@ def _probe(job: Job, runnable: Sequence[Mutant], workshop: Workshop, columns: Co
 
     tell(columns.submit(lambda _: probes.apply_revert(workshop, runnable)).result())
     checks = _asked(job, workshop)
-    if checks:
-        _probe_checks(job, checks, workshop, columns, tell)
     nodes = tuple(dict.fromkeys(node for mutant in runnable for node in mutant.test_killers))
-    if nodes:
-        _probe_nodes(nodes, workshop, columns, tell)
+    plan_pair = [columns.submit(_record_clean(workshop, checks, fresh=fresh)) for fresh in (True, False)] if checks else []
+    node_pair = [columns.submit(lambda _: workshop.run_clean_nodes(nodes)) for _ in range(2)] if nodes else []
+    if plan_pair:
+        _probe_checks(job, plan_pair, workshop, columns, tell)
+    if node_pair:
+        _probe_nodes(nodes, node_pair, workshop, columns, tell)
     return found
 
 
 def _probe_checks(
-    job: Job, checks: Collection[str], workshop: Workshop, columns: Columns, tell: Callable[[ProbeResult], None]
+    job: Job, pair: Sequence[Future[Clean]], workshop: Workshop, columns: Columns, tell: Callable[[ProbeResult], None]
 ) -> None:
-    plan = plan_of(workshop, Ask(tuple(checks), Tier.MUTATION))
-    pair = [columns.submit(_record_clean(workshop, checks, fresh=fresh)) for fresh in (False, True)]
-    clean, second = pair[0].result(), pair[1].result()
+    second, clean = pair[0].result(), pair[1].result()
     twice = probes.clean_twice(clean, second)
-    workshop.keep(plan, clean)
+    workshop.keep(clean)
     tell(twice)
     if not twice.holds:
         return
+    assert clean.run is not None
+    plan = clean.run.plan
     harmless = columns.submit(lambda arena: probes.neutral(workshop, plan, clean, _given(arena)))
     lying = columns.submit(lambda arena: probes.forced_fail(workshop, job.forced_fail, plan, clean, _given(arena)))
     tell(harmless.result())
     tell(lying.result())
 
 
+def _probe_nodes(
+    nodes: Sequence[str],
+    pair: Sequence[Future[Clean]],
+    workshop: Workshop,
+    columns: Columns,
+    tell: Callable[[ProbeResult], None],
+) -> None:
+    first, second = pair[0].result(), pair[1].result()
+    twice = probes.clean_twice(first, second)
+    tell(twice)
+    if twice.holds:
+        workshop.keep(first)
+        tell(columns.submit(lambda _: probes.nodes_neutral(workshop, nodes)).result())
+
+
 def _record_clean(workshop: Workshop, checks: Collection[str], *, fresh: bool) -> Callable[[Arena | None], Clean]:
     plan = plan_of(workshop, Ask(tuple(checks), Tier.MUTATION))
     return lambda arena: workshop.record_clean(plan, _given(arena), fresh=fresh)
-
-
-def _probe_nodes(nodes: Sequence[str], workshop: Workshop, columns: Columns, tell: Callable[[ProbeResult], None]) -> None:
-    pair = [columns.submit(lambda _: workshop.run_clean_nodes(nodes)) for _ in range(2)]
-    twice = probes.clean_twice(pair[0].result(), pair[1].result())
-    tell(twice)
-    if twice.holds:
-        tell(columns.submit(lambda _: probes.nodes_neutral(workshop, nodes)).result())
 
 
 def _asked(job: Job, workshop: Workshop) -> tuple[str, ...]:

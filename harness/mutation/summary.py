@@ -47,8 +47,20 @@ def _lines(report: MutationReport, code: ExitCode) -> list[str]:
     gaps = len(not_asked(report.checks, report.results))
     if gaps:
         lines.append(f"{gaps} of {len(report.checks) * len(report.results)} cells of the matrix were not asked; --full asks them")
+    if report.num_run and report.mutants_seconds:
+        lines.append(_pace(report))
     found = ", ".join(f"{count} {outcome.value}" for outcome, count in counts(report.results).items()) or "nothing ran"
     held = f"{sum(each.holds for each in report.probes)} of {len(report.probes)} probes hold"
     checks = f"{len(report.unproven)} unproven checks" if report.whole else "a selection: no claim about other checks"
     lines.append(f"{code.name} ({int(code)}): {score(report.results)}; {found}; {checks}; {held}; {report.seconds:.1f} s")
     return lines
+
+
+def _pace(report: MutationReport) -> str:
+    """Say how fast it went: mutants alone by the clock, everything in CPU seconds."""
+    per_minute = 60 * report.num_run / report.mutants_seconds
+    each = report.cpu_seconds / report.num_run
+    return (
+        f"{report.num_run} mutants in {report.mutants_seconds:.1f} s, {per_minute:.0f} a minute; "
+        f"{report.cpu_seconds:.0f} CPU s in all, the probes with them: {each:.2f} for each mutant"
+    )

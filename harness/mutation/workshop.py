@@ -17,6 +17,7 @@ from harness.mutation.entry import TEST
 from harness.mutation.laws import Laws
 from harness.mutation.nodes import NodeRun, run_nodes
 from harness.mutation.overlay import Source, make_overlay
+from harness.mutation.part import part_of, part_of_nodes
 from harness.records.finding import Finding, Judgement
 from harness.records.plan import Plan
 from harness.records.recording import Run
@@ -55,6 +56,7 @@ class Workshop:
     folder: Path  # where overlays are made
     run_nodes: RunNodes = run_nodes
     _clean: dict[bytes, Clean] = field(default_factory=dict)
+    _whole: list[Clean] = field(default_factory=list)  # of which parts may be taken
     _locks: dict[bytes, threading.Lock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,8 +70,8 @@ class Workshop:
             shutil.rmtree(target, ignore_errors=True)
 
     def clean_plan(self, plan: Plan, arena: Arena) -> Clean:
-        """Return the clean run of a plan, recorded at most once."""
-        return self._once(msgspec.json.encode(plan), lambda: self.record_clean(plan, arena))
+        """Return the clean run of a plan: a part of a larger one that is clean as such, else recorded, at most once."""
+        return self._once(msgspec.json.encode(plan), lambda: self._clean_part(plan) or self.record_clean(plan, arena))
 
     def record_clean(self, plan: Plan, arena: Arena, *, fresh: bool = False) -> Clean:
         """Record the plan against the unchanged snapshot and judge it."""
@@ -78,8 +80,8 @@ class Workshop:
         return Clean(tuple(log_of(run)), "", run, self.laws.judge(run))
 
     def clean_nodes(self, nodes: Sequence[str]) -> Clean:
-        """Return the clean run of some test nodes, made at most once."""
-        return self._once("\0".join(nodes).encode(), lambda: self.run_clean_nodes(nodes))
+        """Return the clean run of some test nodes: a part of a larger one, else made, at most once."""
+        return self._once("\0".join(nodes).encode(), lambda: self._clean_node_part(nodes) or self.run_clean_nodes(nodes))
 
     def run_clean_nodes(self, nodes: Sequence[str]) -> Clean:
         """Run test nodes against the unchanged snapshot."""
@@ -95,10 +97,27 @@ class Workshop:
         with self._lock:
             return tuple(self._clean.values())
 
-    def keep(self, plan: Plan, clean: Clean) -> None:
-        """Keep a clean run of a plan that was made elsewhere."""
+    def keep(self, clean: Clean) -> None:
+        """Keep a clean run that was made elsewhere: of its own plan or nodes, and of each part of them."""
+        key = msgspec.json.encode(clean.run.plan) if clean.run else b""
         with self._lock:
-            self._clean[msgspec.json.encode(plan)] = clean
+            self._clean[key] = clean
+            self._whole.append(clean)
+
+    def _clean_part(self, plan: Plan) -> Clean | None:
+        for whole in self._whole:
+            part = part_of(whole.run, plan) if whole.run and not whole.problems else None
+            clean = Clean((), "", part, self.laws.judge(part)) if part else None
+            if clean and not clean.unexpected:
+                return clean
+        return None
+
+    def _clean_node_part(self, nodes: Sequence[str]) -> Clean | None:
+        for whole in self._whole:
+            part = part_of_nodes(whole.nodes, nodes) if whole.nodes and not whole.problems else None
+            if part:
+                return Clean((), nodes=part)
+        return None
 
     def _once(self, key: bytes, make: Callable[[], Clean]) -> Clean:
         with self._lock:

@@ -73,7 +73,7 @@ def context_end(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
             starts.append(draft(name, model=model, reference=reference.id))
         for source, budget in _over_the_end(fixture, room, tier):
             yield from ask(completion(source, budget, check), *starts)
-        for num_tokens in () if tier is Tier.MUTATION else (room - 1, room, room + 1):
+        for num_tokens in (room,) if tier is Tier.MUTATION else (room - 1, room, room + 1):
             if num_tokens > len(fixture.stream("repeat-1").reply_ids):
                 continue
             source = continued(fixture.stream("repeat-1"), num_tokens)

@@ -102,11 +102,11 @@ def _bad_requests(fixture: Fixture, tier: Tier) -> Iterator[Request]:
         yield _bad(f"{field}={_brief(value)}", field, body={**good, field: value})
     for text, param in FEW_TEXTS if is_small else TEXTS:
         yield _bad(f"body={_brief(text)}", param, raw=text)
+    yield _bad("prompt-over-long", "prompt", body={**good, "prompt": [1] * CONTEXT})
     if is_small:
         return
     yield from _bad_beside(good, CHATS)
     yield _bad("prompt-missing", "prompt", body={name: value for name, value in good.items() if name != "prompt"})
-    yield _bad("prompt-over-long", "prompt", body={**good, "prompt": [1] * CONTEXT})
     large = json.dumps({**good, "prompt": "a" * BODY_LIMIT_BYTES})
     yield _bad("body-too-large", "", raw=large, expect=413)
     yield _bad("other-host", "", body=good, headers={"Host": "model.example"}, expect=403)

@@ -83,3 +83,6 @@ class MutationReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     problems: tuple[str, ...] = ()  # of the catalogue as a whole: expired or unknown acceptances
     whole: bool = True  # False: a selection, for which no check is called unproven that it does not name
     seconds: float = 0.0
+    num_run: int = 0  # mutants that were run, not taken from a former run
+    mutants_seconds: float = 0.0  # wall seconds of these; the rest went into the probes
+    cpu_seconds: float = 0.0  # of everything: the tool, the subjects, the tracer, the test nodes, the probes

@@ -109,4 +109,5 @@ def _selector(tensors: Tensors, sizes: Generation2) -> CandidateSelector:
 
 def _beside(stored: Sequence[Weight]) -> Weight:
     """Return stored weights, each [out, in], as one [in, outs]."""
-    return np.ascontiguousarray(np.concatenate(stored).T)
+    beside = np.empty((stored[0].shape[1], sum(map(len, stored))), np.float32)
+    return np.concatenate([weight.T for weight in stored], axis=1, out=beside)

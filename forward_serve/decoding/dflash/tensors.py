@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from forward_serve.errors import Refusal
 
 Shape = tuple[int, ...]
-EXPONENT = 0x7F80  # all set: infinity or NaN
 
 
 def read_tensors(path: Path, shapes: Mapping[str, Shape]) -> dict[str, NDArray[np.float32]]:
@@ -51,8 +50,9 @@ def _decode(path: Path, name: str, tensor: Mapping[str, object], shape: Shape) -
         raise Refusal(f"{path}: {name} has dtype {tensor['dtype']}, a pack stores BF16; convert the pack")
     if tensor["shape"] != list(shape):
         raise Refusal(f"{path}: {name} has shape {tensor['shape']}, config.json makes it {list(shape)}; correct the pack")
-    bits = np.frombuffer(tensor["data"], "<u2")  # type: ignore[call-overload]
-    if ((bits & EXPONENT) == EXPONENT).any():
+    bits = np.frombuffer(tensor["data"], "<u2").astype(np.uint32)  # type: ignore[call-overload]
+    bits <<= np.uint32(16)
+    values: NDArray[np.float32] = bits.view(np.float32)
+    if not np.isfinite(values).all():
         raise Refusal(f"{path}: {name} holds a value that is not finite; copy the pack again")
-    values: NDArray[np.float32] = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return values.reshape(shape)

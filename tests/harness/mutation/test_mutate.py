@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from harness.errors import MachineError
 from harness.mutation.arena import Ground
 from harness.mutation.entry import Entry
 from harness.mutation.matrix import ExitCode
-from harness.mutation.mutate import Options, mutate
+from harness.mutation.mutate import Options, Surroundings, mutate
+from harness.records.outcome import MutationReport
 from harness.records.plan import Plan
 from harness.records.recording import Run
 from tests.harness.mutation import toy
@@ -176,7 +178,7 @@ def test_the_list_runs_nothing_and_shows_what_cannot_be_run(tmp_path: Path) -> N
 class Interrupted(ToyArena):
     """A column that breaks down after so many recordings."""
 
-    left = 6
+    left = 5
 
     def record(self, plan: Plan, ground: Ground) -> Run:
         self.left -= 1
@@ -283,3 +285,44 @@ def test_a_fault_of_ours_ends_with_70(tmp_path: Path) -> None:
     around = toy.surroundings()
     assert run(tmp_path, REPLY, arenas=(Broken(),), around=around) is ExitCode.INTERNAL
     assert "ZeroDivisionError: ours" in toy.printed(around)
+
+
+def test_lint_alone_names_what_cannot_be_run_and_runs_nothing(tmp_path: Path) -> None:
+    around, arena = toy.surroundings(), ToyArena()
+    assert run(tmp_path, STALE, REPLY, arenas=(arena,), around=around, lint_only=True) is ExitCode.CATALOGUE
+    assert "stale: STALE: " in toy.printed(around)
+    assert "2 mutants read, 1 of them cannot be run" in toy.printed(around)
+    assert (arena.plans, list(tmp_path.glob("reports/*"))) == ([], [])
+
+
+def test_lint_alone_of_a_sound_catalogue_ends_with_0(tmp_path: Path) -> None:
+    around = toy.surroundings()
+    assert run(tmp_path, REPLY, COUNTS, around=around, lint_only=True) is ExitCode.PROVEN
+    assert toy.printed(around) == "2 mutants read, 0 of them cannot be run\n"
+
+
+def test_another_face_is_handed_the_report_that_the_folder_holds(tmp_path: Path) -> None:
+    kept: list[MutationReport] = []
+    plain = toy.surroundings()
+    run(tmp_path, REPLY, SURVIVOR, around=Surroundings(plain.console, plain.now, {}, kept.append))
+    (report,) = kept
+    assert {result.id: result.outcome.value for result in report.results} == outcomes(tmp_path)
+    assert report.num_run == 2
+    assert report.cpu_seconds > 0
+
+
+def test_mutants_that_ask_for_more_tokens_begin_first(tmp_path: Path) -> None:
+    long = entry(TWICE, "return str(number)", "same-reply", "exact-counts", name="zz-long", arms=("lookup", "plain"))
+    short = entry(TWICE, "return str(number + 1)", "same-reply", name="aa-short", arms=("plain",))
+    around = toy.surroundings()
+    run(tmp_path, short, long, arenas=(ToyArena(),), around=around)
+    printed = toy.printed(around)
+    assert printed.index("zz-long") < printed.index("aa-short")
+
+
+def test_the_summary_says_how_many_mutants_a_minute_and_what_each_cost(tmp_path: Path) -> None:
+    around = toy.surroundings()
+    run(tmp_path, REPLY, COUNTS, around=around)
+    assert re.search(
+        r"^2 mutants in \d+\.\d s, \d+ a minute; \d+ CPU s in all, the probes with them: \d+\.\d\d", toy.printed(around), re.M
+    )

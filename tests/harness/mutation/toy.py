@@ -266,10 +266,6 @@ def catalogue(root: Path, *mutants: Entry, forced_fail: str = FORCED_FAIL) -> No
         (folder / "probes" / "forced-fail.toml").write_text(forced_fail)
 
 
-def _without_defaults(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value not in (None, "", [], (), {})}
-
-
 def _table(table: dict[str, Any]) -> str:
     """Return strings, numbers and lists as TOML, which writes them as JSON does."""
     return "[[mutant]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
