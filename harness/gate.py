@@ -30,6 +30,7 @@ from harness.subjects.requirements import require
 from harness.tracing.machine import Machine, probe
 
 ROOT = Path(__file__).parents[1]
+CORES = (0, 1)  # one column each
 DEFAULT_RECIPE = ROOT / "fixtures" / "recipes" / "tiny.toml"
 
 
@@ -107,6 +108,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
             plan,
             Setting(subject=description.name, locator=Located(fixture)),
             lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
+            cores=CORES if description.parallel_arms else CORES[:1],
             progress=progress,
         )
     run = Run(

@@ -26,6 +26,7 @@ name = "outside"
 family = "outside"
 launch = {command = ["{python}"]}
 ready = {line = 'port=(?P<port>\\d+)', probe = "/health"}
+counts = {fields = {drafted = "timings.draft_n", accepted = "timings.draft_n_accepted"}}
 accounting = {accepted_at_stop = "trimmed", drafted = "proposed", no_draft = "absent", budget_cap = "remaining", first_token = "outside"}
 fixtures = {format = "gguf", packs = {mixed = "tiny-draft+gguf"}}
 arms.plain = {}
