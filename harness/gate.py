@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -12,7 +13,7 @@ from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
-from harness.fabricate.store import fabricate
+from harness.fabricate.store import default_cache, fabricate
 from harness.fabricate.twins import is_draft_model, pack_twin, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
@@ -97,7 +98,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
     """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged."""
     began = time.monotonic()
     description = load_description(options.subject)
-    require(description)
+    require(description, default_cache(os.environ))
     fixture = fabricate(options.recipe)
     plan = plan_of(options, fixture)
     machine = probe(traced=options.traced)
