@@ -108,7 +108,7 @@ def doctor(
         typer.echo(msgspec.json.encode(found).decode())
     else:
         console = Console()
-        console.print(checkup_table(found), width=console.width if console.is_terminal else WIDE)
+        (console if console.is_terminal else Console(width=WIDE)).print(checkup_table(found))
         typer.echo(closing_line(found))
     raise typer.Exit(ExitCode.LOSSLESS if found.is_ready else ExitCode.MACHINE)
 
