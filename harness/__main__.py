@@ -1,6 +1,6 @@
 """The `draftproof` command: the same gate as `pytest harness`, for the shell.
 
-Exit codes of `run` and `judge`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the machine lacks something, 4 held but NOT-TRACED,
+Exit codes of `run`, `judge` and `doctor`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the machine lacks something, 4 held but NOT-TRACED,
 70 internal. Those of `mutate` stand in harness/mutation.
 """
 
@@ -28,8 +28,12 @@ from harness.records.files import read_json, write_json
 from harness.records.finding import Judgement, Verdict
 from harness.records.plan import Tier
 from harness.records.recording import Recording, Run
+from harness.report.checkup import checkup_table, closing_line
 from harness.report.text import findings_text, gate_table
+from harness.subjects.description import load_description
+from harness.subjects.doctor import checkup
 
+WIDE = 120  # columns of a table where there is no terminal
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 Subject = Annotated[str, typer.Option("--subject", help="A shipped description's name, or a path to one.")]
@@ -38,7 +42,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the judgement as JSO
 
 
 class ExitCode(enum.IntEnum):
-    """How `run` and `judge` end."""
+    """How `run`, `judge` and `doctor` end."""
 
     LOSSLESS = 0
     USAGE = 1
@@ -88,6 +92,25 @@ def judge(
         source = "taken from the file" if recorded.expectations else "none: the file holds none"
     typer.echo(f"expectations: {source}", err=True)
     _finish(recorded, judged(recorded), as_json)
+
+
+@app.command()
+def doctor(
+    subject: Annotated[str, typer.Option("--subject", help="Also what this subject needs; a shipped name, or a path.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the items as JSON.")] = False,
+) -> None:
+    """Say what this machine has of what the gate and a subject need, and how to get what is missing.
+
+    Exit codes: 0 all there, 3 something is missing, 1 usage.
+    """
+    found = checkup(load_description(subject) if subject else None, default_cache(os.environ))
+    if as_json:
+        typer.echo(msgspec.json.encode(found).decode())
+    else:
+        console = Console()
+        (console if console.is_terminal else Console(width=WIDE)).print(checkup_table(found))
+        typer.echo(closing_line(found))
+    raise typer.Exit(ExitCode.LOSSLESS if found.is_ready else ExitCode.MACHINE)
 
 
 @app.command("fabricate")

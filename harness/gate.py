@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -13,7 +14,7 @@ from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
 from harness.fabricate.pack_twins import pack_twin
-from harness.fabricate.store import fabricate
+from harness.fabricate.store import default_cache, fabricate
 from harness.fabricate.twins import is_container, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
@@ -31,6 +32,7 @@ from harness.subjects.requirements import require
 from harness.tracing.machine import Machine, probe
 
 ROOT = Path(__file__).parents[1]
+CORES = (0, 1)  # one column each
 DEFAULT_RECIPE = ROOT / "fixtures" / "recipes" / "tiny.toml"
 
 
@@ -97,7 +99,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
     """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged."""
     began = time.monotonic()
     description = load_description(options.subject)
-    require(description)
+    require(description, default_cache(os.environ))
     fixture = fabricate(options.recipe)
     plan = plan_of(options, fixture)
     machine = probe(traced=options.traced)
@@ -108,6 +110,7 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
             plan,
             Setting(subject=description.name, locator=Located(fixture)),
             lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
+            cores=CORES if description.parallel_arms else CORES[:1],
             progress=progress,
         )
     run = Run(

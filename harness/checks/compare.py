@@ -46,6 +46,11 @@ def equal_to(evidence: Evidence, ledger: Ledger, case: Case, reference: Case) ->
     return want is not None and got is not None and equal_replies(ledger, case, want, got)
 
 
+def as_said(evidence: Evidence, want: Reply) -> Reply:
+    """Return a reply that a rule gives as the subject would say it: without the fields that its answers do not have."""
+    return msgspec.structs.replace(want, **dict.fromkeys(evidence.declared.silent))
+
+
 def equal_replies(ledger: Ledger, case: Case, want: Reply, got: Reply, than: str = "") -> bool:
     """Compare two replies; the first field that differs is the fault, as the rest follows from it."""
     return all(ledger.compare(case, f"{name}{than}", getattr(want, name), getattr(got, name)) for name in REPLY_FIELDS)

@@ -16,6 +16,7 @@ from harness.checks.compare import both_told, speculates, starts_of
 from harness.checks.evidence import Case, Evidence
 from harness.checks.path import path_taken
 from harness.records.finding import Verdict
+from harness.records.need import Need
 from harness.records.recording import Answer, Counts
 
 ENGAGES, ABSTAINS, SILENT = "canary-engages", "canary-abstains", "canary-silent"
@@ -92,6 +93,8 @@ def _compare_witnesses(evidence: Evidence, case: Case, ledger: Ledger) -> None:
 
 def _must_be_seconded(evidence: Evidence, case: Case) -> bool:
     """Whether a second witness must be there: for counts that the response holds if asked, or of the only request at its time."""
+    if not evidence.declared.seconds_counts:
+        return False
     if not evidence.declared.reports_path:
         return not case.request.group
     body = case.request.body or {}
@@ -160,11 +163,13 @@ CHECKS: tuple[Check, ...] = (
         Verdict.BLIND,
         "Every answer has its counts, and their two witnesses, log line and response or others, say the same.",
         _judge_counts,
+        needs=(Need.COUNTS,),
     ),
     Check(
         "control-canary",
         Verdict.BLIND,
         "On each speculative arm one prompt that must engage does, and what must not does not, or has no room to.",
         _judge_canary,
+        needs=(Need.COUNTS,),
     ),
 )

@@ -12,17 +12,27 @@ from harness.checks.check import Check, Ledger, first_difference
 from harness.checks.compare import both_told, counts_of, speculates, told
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import predicted, walks
+from harness.oracle.constraints import constraint_of
 from harness.oracle.predict import DFLASH, predict
 from harness.records.finding import Verdict
 from harness.records.need import Need
 from harness.records.recording import Answer, Counts, Round
 
+PROPOSED, WIDTH_TIMES_ROUNDS, GRAMMAR_VALID = "proposed", "width-times-rounds", "grammar-valid"  # what `drafted` may count
+
 
 def _judge_exact_counts(evidence: Evidence, ledger: Ledger) -> None:
     for walk in walks(evidence, ledger, "exact-counts", lambda _case, want: want.counts is not None):
         assert walk.want.counts is not None
-        _compare_fields(walk.case, "the oracle's counts", walk.want.counts, told(walk.case.answer) or walk.counts, ledger)
+        but = () if _counts_proposals(evidence, walk.case) else ("drafted",)
+        _compare_fields(walk.case, "the oracle's counts", walk.want.counts, told(walk.case.answer) or walk.counts, ledger, but)
     _require_knowledge(evidence, "exact-counts", ledger)
+
+
+def _counts_proposals(evidence: Evidence, case: Case) -> bool:
+    """Whether the subject's count of drafts is the number of ids that were proposed for this request."""
+    kind = evidence.declared.drafted
+    return kind == PROPOSED or (kind == GRAMMAR_VALID and constraint_of(case.request.body or {}) is None)
 
 
 def _judge_exact_drafts(evidence: Evidence, ledger: Ledger) -> None:
@@ -134,16 +144,18 @@ def _compare_sum(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger)
 
 
 def _compare_bounds(case: Case, counts: Counts, evidence: Evidence, ledger: Ledger) -> None:
-    """Each round drafts, delivers its accepted drafts and one token of the base's own; the first token comes before all rounds."""
+    """Each round drafts, and delivers its accepted drafts and one token of the base's own; the first token opens it or comes before."""
     if counts.accepted > counts.drafted:
         ledger.fault(case, "more accepted than drafted", want=f"at most {counts.drafted}", got=counts.accepted)
     if counts.rounds is None:
         return
     if counts.rounds > counts.drafted or (counts.drafted > 0 and counts.rounds == 0):
         ledger.fault(case, "rounds do not go with drafted", want=f"1 .. {counts.drafted}", got=counts.rounds)
+    if evidence.declared.drafted == WIDTH_TIMES_ROUNDS and counts.rounds and counts.drafted % counts.rounds:
+        ledger.fault(case, "drafted is not as many in each round", want=f"a multiple of {counts.rounds}", got=counts.drafted)
     reply = case.answer.reply
     is_whole = evidence.declared.trims_at_stop or (reply is not None and reply.finish_reason == "length")
-    least = counts.rounds + (counts.accepted if is_whole else 0) + evidence.declared.reserves_token
+    least = counts.rounds + (counts.accepted if is_whole else 0) + evidence.declared.first_token_outside
     chosen = counts.tokens + _ends_on_end_token(case.answer)
     if case.answer.status == 200 and chosen < least:
         parts = f"rounds={counts.rounds} accepted={counts.accepted}"
@@ -183,10 +195,10 @@ def traced_last(rounds: Sequence[Round], tokens: int, *, ends_on_end_token: bool
     return 0 if delivered_by_rounds == tokens and rounds[-1].num_accepted > 0 else 1
 
 
-def _compare_fields(case: Case, whose: str, want: Counts, got: Counts, ledger: Ledger) -> None:
-    """Compare all fields; one finding names those that differ and holds both values of each."""
+def _compare_fields(case: Case, whose: str, want: Counts, got: Counts, ledger: Ledger, but: Sequence[str] = ()) -> None:
+    """Compare all fields, some left aside; one finding names those that differ and holds both values of each."""
     wanted, gotten = counts_of(want), counts_of(got)
-    names = [name for name in both_told(want, got) if wanted[name] != gotten[name]]
+    names = [name for name in both_told(want, got) if name not in but and wanted[name] != gotten[name]]
     if names:
         ledger.fault(
             case,
@@ -206,7 +218,7 @@ CHECKS: tuple[Check, ...] = (
         Verdict.WRONG_PATH,
         "Rounds, drafted, accepted, plain, tokens, cached, fallback and reason equal the oracle's.",
         _judge_exact_counts,
-        needs=(Need.PREDICTIONS,),
+        needs=(Need.COUNTS, Need.PREDICTIONS),
     ),
     Check(
         "exact-drafts",
@@ -220,5 +232,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.WRONG_PATH,
         "tokens = rounds + plain + accepted + last on every line, and log line, response and rounds agree.",
         _judge_accounting,
+        needs=(Need.COUNTS,),
     ),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from harness.checks.check import Check, Ledger
 from harness.checks.compare import (
+    as_said,
     equal_replies,
     equal_to,
     is_told,
@@ -63,7 +64,7 @@ def _judge_stop(evidence: Evidence, ledger: Ledger, case: Case, uncut: Case | No
             case.start.id, f"{uncut.request.id}: its text is not one character per token", want=whole.ids, got=whole.text
         )
         return None
-    if not equal_replies(ledger, case, want, got, than=" of the reply cut at the stop"):
+    if not equal_replies(ledger, case, as_said(evidence, want), got, than=" of the reply cut at the stop"):
         return None
     reference = evidence.reference(case)
     return got if reference is None or equal_to(evidence, ledger, case, reference) else None
@@ -96,14 +97,14 @@ def _judge_end(evidence: Evidence, ledger: Ledger, case: Case, uncut: Case | Non
         if is_right and case.start.reference is not None:
             equal_replies(ledger, case, whole, got, than=" with ignore_eos")
         return None
-    is_right = _ends_before_its_end_token(ledger, case, whole, got)
+    is_right = _ends_before_its_end_token(evidence, ledger, case, whole, got)
     reference = evidence.reference(case)
     if is_right and reference is not None:
         is_right = equal_to(evidence, ledger, case, reference)
     return _place_of_end(evidence, case, got) if is_right else None
 
 
-def _ends_before_its_end_token(ledger: Ledger, case: Case, whole: Reply, got: Reply) -> bool:
+def _ends_before_its_end_token(evidence: Evidence, ledger: Ledger, case: Case, whole: Reply, got: Reply) -> bool:
     """Hold a reply against the one that ignored the twin's end tokens: cut before the first of them."""
     ends = _end_tokens(case)
     ids = whole.ids or ()
@@ -117,7 +118,8 @@ def _ends_before_its_end_token(ledger: Ledger, case: Case, whole: Reply, got: Re
         ("stop_reason", ids[num_tokens], got.stop_reason),
         ("completion_tokens", num_tokens, got.completion_tokens),
     )
-    is_right = all(ledger.compare(case, f"{name} of the reply cut at its end token", want, seen) for name, want, seen in wanted)
+    told = [(name, want, seen) for name, want, seen in wanted if name not in evidence.declared.silent]
+    is_right = all(ledger.compare(case, f"{name} of the reply cut at its end token", want, seen) for name, want, seen in told)
     if is_right and len(whole.text) == len(ids):
         return ledger.compare(case, "text of the reply cut at its end token", whole.text[:num_tokens], got.text)
     return is_right

@@ -13,6 +13,7 @@ from harness.checks.check import Check, Ledger
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import predicted
 from harness.records.finding import Verdict
+from harness.records.need import Need
 from harness.records.recording import DeviceEvent, Recording
 
 WEIGHT_FILES = frozenset({".q4nx", ".safetensors", ".gguf"})
@@ -174,6 +175,7 @@ CHECKS: tuple[Check, ...] = (
         Verdict.DEVICE,
         "Submits counted from outside are one warm-up, and for each request its prefill chunks, rounds and plain steps.",
         _judge_device_passes,
+        needs=(Need.COUNTS,),
         needs_trace=True,
     ),
 )

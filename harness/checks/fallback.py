@@ -12,6 +12,7 @@ from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import Walk, predicted, walks
 from harness.oracle.predict import Prediction, predict
 from harness.records.finding import Verdict
+from harness.records.need import Need
 
 AT_THE_WINDOW = "throws after exactly its window"
 AT_THE_BAR = "keeps drafting at exactly the bar"
@@ -108,5 +109,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.WRONG_PATH,
         "Speculation is off after exactly the window under the bar, goes on at exactly the bar, and the text is unchanged.",
         _judge_fallback_round,
+        needs=(Need.COUNTS,),
     ),
 )

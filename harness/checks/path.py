@@ -169,7 +169,7 @@ CHECKS: tuple[Check, ...] = (
         Verdict.NOT_ENGAGED,
         "The requests that took the speculative path are exactly the predicted ones, in both directions.",
         _judge_engaged_exactly,
-        needs=(Need.PREDICTIONS,),
+        needs=(Need.COUNTS, Need.PREDICTIONS),
     ),
     Check(
         "abstained",
@@ -183,6 +183,7 @@ CHECKS: tuple[Check, ...] = (
         Verdict.NOT_ENGAGED,
         "An engaged request that promises drafts made some: each pack reply of two tokens or more, each prompt built to hit.",
         _judge_drafts_made,
+        needs=(Need.COUNTS,),
     ),
     Check(
         "hit-miss-decoy",

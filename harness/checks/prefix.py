@@ -53,7 +53,7 @@ def _judge_resumed(evidence: Evidence, ledger: Ledger, case: Case) -> None:
         message = f"{case.request.id}: nobody knows what the request before it left"
         ledger.precondition(case.start.id, False, message)
         return
-    if ledger.compare(case, "cached_tokens of the usage", resumed, got.cached_tokens):
+    if ledger.compare(case, "cached_tokens of the usage", resumed, got.cached_tokens) and evidence.declared.reports_counts:
         as_predicted(evidence, ledger, case)
 
 

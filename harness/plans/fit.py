@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
@@ -29,7 +30,21 @@ PLAIN = "plain"  # the start on the model that no stream's token ends
 ENDS = "eos="  # the part of a twin's name that gives it end tokens
 CAPABILITIES, ASKS = "capabilities", "asks-"  # a law, and how the roles of its requests begin
 CLIENT_ERROR = 400
-UNSUPPORTED = "unsupported"
+UNSUPPORTED, REFUSES = "unsupported", "4xx"
+OVER_LONG = "over_long_prompt"  # a capability
+LAW_ON: Mapping[str, str] = MappingProxyType(  # the law that is about one capability alone
+    {
+        "stop": "stop-cut",
+        "grammar": "grammar-valid",
+        "logprobs": "logprobs-target",
+        "temperature": "same-sampled-reply",
+        "stream": "stream-join",
+    }
+)
+HOLD_WHILE_SAMPLED = frozenset(
+    {CAPABILITIES, "control-canary", "accounting", "sampled-distribution"}
+)  # laws that need no plain reply
+OTHER_SAMPLES = "its sampled replies are not the plain arm's: drafting takes other random numbers"
 PROMPT = "prompt"  # a field that every dialect refuses where it is as long as the context
 
 
@@ -51,6 +66,7 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     starts = [one for start in plan.starts for one in _played(start, description, left)]
     starts = _with_references(starts if _samples_with_drafts(declared) else [_unswept(start) for start in starts], left)
     starts = [_supported(_spoken(start, description, left), declared, left) for start in starts]
+    starts = [_alike(start, declared, left) for start in starts]
     if description.dialect.ignore_eos is IgnoreEos.BANS:
         starts = _moved_wholes(starts, left)
     starts = [_shown(start, declared, needs, left) for start in starts]
@@ -61,7 +77,7 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     starts = [_without(start, gone) for start in starts]
     kept = tuple(_still_needed(starts))
     checks = tuple(check for check in plan.checks if check not in gone)
-    partly = {**dict(_unpredicted(kept, declared, needs, checks)), **unasked}
+    partly = {**dict(_unpredicted(kept, declared, needs, checks)), **unasked, **_unlike(kept, declared)}
     return msgspec.structs.replace(plan, starts=kept, checks=checks, not_tested={**plan.not_tested, **gone, **partly})
 
 
@@ -155,9 +171,34 @@ def _supported(start: Start, declared: Declared, left: _Left) -> Start:
         lacking = [name for name in asked if behaviours.get(name) == UNSUPPORTED]
         if lacking:
             left.out(request.checks, f"its surface has no {lacking[0]}")
+        elif request.refusal == PROMPT and behaviours.get(OVER_LONG, REFUSES) != REFUSES and CAPABILITIES not in request.checks:
+            left.out(request.checks, "it takes a prompt as long as its context")
         else:
             kept.append(request)
-    return msgspec.structs.replace(start, requests=tuple(kept))
+    lost = {check: f"its surface has no {name}" for name, check in LAW_ON.items() if behaviours.get(name) == UNSUPPORTED}
+    for check in set(_checks_of(start)) & lost.keys():
+        left.out((check,), lost[check])
+    return _without(msgspec.structs.replace(start, requests=tuple(kept)), lost)
+
+
+def _alike(start: Start, declared: Declared, left: _Left) -> Start:
+    """Return a start whose sampled requests are read by laws that hold whatever was drawn, where its arm draws otherwise than plain."""
+    if declared.facts_of(start).samples_alike:
+        return start
+    requests = []
+    for request in start.requests:
+        if not request.is_greedy and request.body is not None:
+            left.out([check for check in request.checks if check not in HOLD_WHILE_SAMPLED], OTHER_SAMPLES)
+            kept = tuple(check for check in request.checks if check in HOLD_WHILE_SAMPLED)
+            request = msgspec.structs.replace(request, checks=kept)  # noqa: PLW2901
+        requests.append(request)
+    return _without(msgspec.structs.replace(start, requests=tuple(requests)), {"same-sampled-reply": OTHER_SAMPLES})
+
+
+def _unlike(starts: Sequence[Start], declared: Declared) -> dict[str, str]:
+    """Return the arms whose sampled replies are compared with none, and why."""
+    arms = dict.fromkeys(start.arm for start in starts if not declared.facts_of(start).samples_alike)
+    return {f"sampled replies on {', '.join(arms)}": OTHER_SAMPLES} if arms else {}
 
 
 def _samples_with_drafts(declared: Declared) -> bool:

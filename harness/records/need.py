@@ -10,6 +10,7 @@ from harness.records.recording import ArmFacts, Declared
 class Need(enum.StrEnum):
     """One thing that a subject may show or not."""
 
+    COUNTS = "counts"  # what each request drafted and accepted
     PATHS = "paths"  # path and reason of each request, rounds and plain steps
     ROUNDS = "rounds"  # the ids proposed in each round
     PREDICTIONS = "predictions"  # of an arm that drafts: an oracle knows its path
@@ -20,17 +21,17 @@ class Need(enum.StrEnum):
 
 def lacked_by_subject(need: Need, declared: Declared) -> str:
     """Return why a subject cannot show something on any arm; "" where it can."""
-    if need is Need.PATHS and not declared.reports_path:
-        return "it names neither path nor reason of a request, nor its plain steps"
-    if need is Need.ROUNDS and not declared.reports_rounds:
-        return "it does not list its rounds"
-    if need is Need.REFUSALS and not declared.names_refusals:
-        return "its refusals do not name a field"
-    if need is Need.KNOWN_FAULTS and not declared.known_faults:
-        return "its description pins no fault"
-    if need is Need.CAPABILITIES and not any(declared.capabilities.values()):
-        return "its description declares no capabilities"
-    return ""
+    lacking = {
+        Need.COUNTS: (declared.reports_counts, "it does not say what a request drafted, so that it drafts at all is not shown"),
+        Need.PATHS: (declared.reports_path, "it names neither path nor reason of a request, nor its plain steps"),
+        Need.ROUNDS: (declared.reports_rounds, "it does not list its rounds"),
+        Need.PREDICTIONS: (True, ""),  # an arm's matter
+        Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
+        Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
+        Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),
+    }
+    has, why = lacking[need]
+    return "" if has else why
 
 
 def lacked_by_arm(need: Need, facts: ArmFacts) -> str:

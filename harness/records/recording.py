@@ -13,6 +13,8 @@ from harness.records.expectation import Expectations
 from harness.records.known import KnownFault
 from harness.records.plan import Plan, Start
 
+REAL_DEVICE = "the machine's own"  # how the fact of a device begins that is no stand-in
+
 
 class Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a subject says of one request's path: its `[spec]` line, `usage.spec`, fields of the answer, differences of its metrics.
@@ -164,6 +166,7 @@ class ArmFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     prefix_cache: bool = False  # it resumes from what the request before left
     dumps_logits: bool = False  # it leaves the rows that chose each token in a file, and so decodes plainly
     remembers: bool = False  # its drafter learns from earlier requests, so that paths depend on what came before
+    samples_alike: bool = True  # a seeded sampled reply is the plain arm's; else drafting takes other random numbers
 
 
 class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -176,6 +179,11 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     returns_ids: bool = True
     watched_paths: tuple[str, ...] = ("/dev/accel*", "*amdxdna*")
     reports_path: bool = True  # it names path, reason, rounds and plain steps of each request; else drafted and accepted alone
+    reports_counts: bool = True  # it says what each request drafted and accepted
+    seconds_counts: bool = True  # a second witness of these counts says so too
+    drafted: str = "proposed"  # what its count of drafts holds: proposed, width-times-rounds, padded, grammar-valid
+    silent: tuple[str, ...] = ()  # fields of a reply that its answers do not say, or without meaning them: finish_reason, ...
+    first_token_outside: bool = False  # the first token of a reply comes from prefill, before any round
     names_refusals: bool = True  # a refusal names the field that is wrong (`param`), and a refused start exits 2 with one line
     reserves_token: bool = (
         False  # a draft leaves room for one token of the base's own: no reply ends by its budget inside a block

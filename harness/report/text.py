@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.records.finding import Finding, Judgement
-from harness.records.recording import Recording, Run
+from harness.records.recording import REAL_DEVICE, Recording, Run
 from harness.report.known import known_lines
 
 MAX_VALUE = 160  # characters of a want or got that are shown
@@ -88,12 +88,15 @@ def _traced(recording: Recording) -> tuple[str, str]:
 
 
 def _devices(recordings: Sequence[Recording]) -> list[str]:
-    """Say which starts ran on a device: what the harness gives them to open is never an accelerator."""
+    """Say which starts ran on a device; it is a stand-in unless it is said to be the machine's own."""
     given: dict[str, list[str]] = {}
     for recording in recordings:
         if recording.device:
             given.setdefault(recording.facts.get("device", recording.device), []).append(recording.start.id)
-    return [f"simulated device: {printable(fact)} of {', '.join(starts)}" for fact, starts in given.items()]
+    return [
+        f"{'' if fact.startswith(REAL_DEVICE) else 'simulated '}device: {printable(fact)} of {', '.join(starts)}"
+        for fact, starts in given.items()
+    ]
 
 
 def _total(rows: Sequence[tuple[str, ...]], seconds: float) -> tuple[str, ...]:

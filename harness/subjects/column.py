@@ -17,7 +17,7 @@ from typing import Self
 from harness.errors import MachineError, StartError, UsageError
 from harness.records.plan import Request, Start
 from harness.records.recording import Trace
-from harness.subjects.client import Lane
+from harness.subjects.client import Exchange, Lane
 from harness.subjects.declarations import LogStreams
 from harness.subjects.description import Description
 from harness.subjects.device import GivenDevice, given_device
@@ -32,6 +32,8 @@ from harness.tracing.verdict import Bracket
 HOST = "127.0.0.1"
 LAST_LINES = 20
 PROGRAM_TIMEOUT_S = 20.0
+PROBE_EVERY_S = 0.05  # of a subject that says nothing when it is ready
+OK = 200
 
 
 class NeverReadyError(StartError):
@@ -97,28 +99,30 @@ class Launcher:
         ready = self._description.ready
         timeout_s = ready.timeout_s if wall_budget_s is None else min(ready.timeout_s, wall_budget_s)
         deadline = began + timeout_s
-        stay, scratch = self._begin(start, model, pack, overlay, cpu_budget_s)
-        line = stay.await_line(re.compile(ready.line), deadline)
-        if line is None:
+        stay, scratch, port = self._begin(start, model, pack, overlay, cpu_budget_s)
+        said = self._await_ready(stay, port, deadline)
+        if said is None:
             raise self._never_ready(start, stay, "ended before it was ready", f"was not ready in {timeout_s:g} s")
+        base_url, ready_line = said
+        arm = self._description.arms[start.arm]
         subject = RunningSubject(
             self._description,
-            f"http://{HOST}:{line['port']}",
-            line.string,
+            base_url,
+            ready_line,
             stay.pump,
             Handle(lambda: stay.log_size, lambda brackets: self._end(stay, brackets)),
             scratch=scratch,
             wall_deadline=None if wall_budget_s is None else began + wall_budget_s,
-            dump=self._description.arms[start.arm].dump,
+            dump=arm.dump,
+            drafts=arm.drafter != "none",
         )
         self._probe(start, stay, subject.base_url, deadline)
         return subject
 
     def refused(self, start: Start, model: Path, pack: Path | None = None, overlay: Path | None = None) -> Ended:
         """Start what must refuse to start, and wait for its end. A subject that gets ready instead has exit status None."""
-        ready = self._description.ready
-        stay, _ = self._begin(start, model, pack, overlay, None)
-        stay.await_line(re.compile(ready.line), time.monotonic() + ready.timeout_s)
+        stay, _, port = self._begin(start, model, pack, overlay, None)
+        self._await_ready(stay, port, time.monotonic() + self._description.ready.timeout_s)
         return self._end(stay)
 
     def trace_program(self, argv: Sequence[str], watched: Sequence[str], holding: Sequence[str]) -> Trace:
@@ -144,10 +148,11 @@ class Launcher:
 
     def _begin(
         self, start: Start, model: Path, pack: Path | None, overlay: Path | None, cpu_budget_s: float | None
-    ) -> tuple[Stay, Path]:
-        """Start the subject of a planned start; return its stay and its scratch folder."""
+    ) -> tuple[Stay, Path, int]:
+        """Start the subject of a planned start; return its stay, its scratch folder and the port that it was given, 0 for none."""
         scratch = Path(tempfile.mkdtemp(prefix="start-", dir=self._workdir))
         listener = socket.create_server((HOST, 0)) if self._description.launch.hands_over_socket else None
+        port = free_port() if self._description.launch.needs_port else 0
         try:
             device = self._device_of(start, scratch)
             places = Places(
@@ -155,7 +160,7 @@ class Launcher:
                 model=model.resolve(),
                 pack=pack.resolve() if pack else None,
                 scratch=scratch,
-                port=listener.getsockname()[1] if listener else 0,
+                port=listener.getsockname()[1] if listener else port,
                 overlay=overlay.resolve() if overlay else None,
                 program=next((shutil.which(name) or "" for name in self._description.requires.programs), ""),
                 device=device,
@@ -165,7 +170,7 @@ class Launcher:
             job = self._job(command, str(scratch), cpu_budget_s)
             watched = (*self._description.watched_paths, *((device.watched,) if device else ()))
             interest = Interest(watched, _real(folders), device)
-            return self._settle(job, interest, listener.fileno() if listener else None), scratch
+            return self._settle(job, interest, listener.fileno() if listener else None), scratch, port
         finally:
             if listener is not None:
                 listener.close()
@@ -175,7 +180,7 @@ class Launcher:
         if arm is None:  # refused where its launch line is made
             return None
         has_mounts = self.machine.namespaces is not Namespaces.NONE
-        return given_device(arm.device, None if has_mounts else scratch)
+        return given_device(arm.device, None if has_mounts else scratch, is_real=arm.real_device)
 
     def _settle(self, job: Job, interest: Interest, listener: int | None) -> Stay:
         if self._stay is not None:
@@ -204,12 +209,34 @@ class Launcher:
     def _is_tree_for_one(self) -> bool:
         return True
 
+    def _await_ready(self, stay: Stay, port: int, deadline: float) -> tuple[str, str] | None:
+        """Wait until it says that it serves, or answers where it says nothing: (base URL, line); None where it never does."""
+        pattern = self._description.ready.line
+        if not pattern:
+            url = f"http://{HOST}:{port}"
+            return (url, "") if self._await_answer(stay, url, deadline) else None
+        line = stay.await_line(re.compile(pattern), deadline)
+        return None if line is None else (f"http://{HOST}:{port or line['port']}", line.string)
+
+    def _await_answer(self, stay: Stay, base_url: str, deadline: float) -> bool:
+        """Ask the probe until it answers 200; False when the subject ends before, or time is up."""
+        while (now := time.monotonic()) < deadline and not stay.pump.has_ended:
+            if self._asked(base_url, deadline - now).status == OK:
+                return True
+            stay.pump.wait_for(lambda _lines: False, 0, min(deadline, time.monotonic() + PROBE_EVERY_S))
+        return False
+
+    def _asked(self, base_url: str, timeout_s: float) -> Exchange:
+        lane = Lane(base_url)
+        try:
+            return lane.exchange(Request(id="", checks=(), path=self._description.ready.probe, method="GET"), timeout_s)
+        finally:
+            lane.close()
+
     def _probe(self, start: Start, stay: Stay, base_url: str, deadline: float) -> None:
         path = self._description.ready.probe
-        lane = Lane(base_url)
-        exchange = lane.exchange(Request(id="", checks=(), path=path, method="GET"), deadline - time.monotonic())
-        lane.close()
-        if exchange.status != 200:
+        exchange = self._asked(base_url, deadline - time.monotonic())
+        if exchange.status != OK:
             said = f"answered {path} with {exchange.status or exchange.failure} after its ready line; want 200"
             raise self._never_ready(start, stay, f"{said}, and ended", said)
 
@@ -218,6 +245,13 @@ class Launcher:
         why = alive_why if ended.exit_status is None else f"{ended_why}, with status {ended.exit_status}"
         message = f"{self._description.name}: arm {start.arm!r} of start {start.id!r}: {why}; {_last_lines(ended.log)}"
         return NeverReadyError(message, ended)
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody holds now."""
+    with socket.create_server((HOST, 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
 
 
 def _real(folders: Sequence[str]) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def parse_usage(record: Any, rounds_field: str) -> tuple[Counts, tuple[Round, ..
         if not isinstance(record[key], str) or not _WORD.fullmatch(record[key]):
             raise CountsError(f"{place}: {key}={record[key]!r} is not one word")
     for key in (*NUMBERS, "fallback"):
-        if not (_is_count(record[key]) or (key == "fallback" and record[key] is None)):
+        if not (is_count(record[key]) or (key == "fallback" and record[key] is None)):
             raise CountsError(f"{place}: {key}={record[key]!r} is no count")
     numbers = {key: record[key] for key in NUMBERS}
     counts = _counts(place, record["path"], record["drafter"], numbers, record["fallback"], record["reason"])
@@ -85,7 +85,8 @@ def _number(line: str, key: str, value: str) -> int:
     return int(value)
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number that counts something."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18
 
 
@@ -97,7 +98,7 @@ def _rounds(value: Any) -> tuple[Round, ...]:
 
 def _round(index: int, value: Any) -> Round:
     match value:
-        case [list(ids), num_accepted] if all(map(_is_count, ids)) and _is_count(num_accepted):
+        case [list(ids), num_accepted] if all(map(is_count, ids)) and is_count(num_accepted):
             return Round(tuple(ids), num_accepted)
         case _:
             raise CountsError(f"usage counts: round {index} is {value!r}; want [[drafted ids], accepted]")

@@ -10,6 +10,7 @@ class Dialect(enum.StrEnum):
 
     OPENAI = "openai"  # completions and chat completions, with vLLM's additions
     LLAMA = "llama"  # llama.cpp's own POST /completion
+    SGLANG = "sglang"  # SGLang's own POST /generate
 
 
 class IgnoreEos(enum.StrEnum):
@@ -17,6 +18,15 @@ class IgnoreEos(enum.StrEnum):
 
     GOES_ON = "goes-on"  # one may come, and the reply goes on behind it
     BANS = "bans"  # none can be chosen, so another token comes in its place
+
+
+class Silent(enum.StrEnum):
+    """What an answer may not say, or say without meaning it."""
+
+    FINISH_REASON = "finish_reason"
+    STOP_REASON = "stop_reason"
+    PROMPT_TOKENS = "prompt_tokens"
+    COMPLETION_TOKENS = "completion_tokens"
 
 
 class LogStreams(enum.StrEnum):
@@ -63,17 +73,16 @@ class DraftedMeans(enum.StrEnum):
     """What `drafted` counts."""
 
     PROPOSED = "proposed"
-    WIDTH_TIMES_ROUNDS = "width-times-rounds"
-    PADDED = "padded"
-    GRAMMAR_VALID = "grammar-valid"
+    WIDTH_TIMES_ROUNDS = "width-times-rounds"  # not measured: the most that its rounds could propose
+    PADDED = "padded"  # proposals, and what fills a block up
+    GRAMMAR_VALID = "grammar-valid"  # proposals that the request's grammar allows
 
 
 class NoDraft(enum.StrEnum):
-    """How the counts look when nothing was drafted."""
+    """How the counts of an answer look when nothing was drafted."""
 
-    ZEROS = "zeros"
+    ZEROS = "zeros"  # they are there all the same: an answer without them does not say what was drafted
     ABSENT = "absent"
-    NO_LINE = "no-line"
 
 
 class BudgetCap(enum.StrEnum):

@@ -9,139 +9,34 @@ from __future__ import annotations
 import re
 import string
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
 from harness.errors import FileFormatError
 from harness.records.known import KnownFault
 from harness.records.recording import ArmFacts, Declared
-from harness.subjects.declarations import (
-    AcceptedAtStop,
-    Behaviour,
-    BudgetCap,
-    Capability,
-    Dialect,
-    DraftedMeans,
-    FirstToken,
-    IgnoreEos,
-    LogStreams,
-    NoDraft,
-)
+from harness.subjects.declarations import AcceptedAtStop, Behaviour, BudgetCap, Capability, Dialect, FirstToken
 from harness.subjects.inheritance import read_extended
-from harness.subjects.tables import Fixtures, MetricsSource, Requirements, Strict
+from harness.subjects.tables import (
+    Accounting,
+    Arm,
+    CountsSource,
+    Environment,
+    Fixtures,
+    Launch,
+    Limits,
+    Ready,
+    Requirements,
+    Source,
+    Speech,
+    Strict,
+    Tracing,
+    Warm,
+)
 
 BUILT_IN = frozenset({"python", "program", "model", "pack", "port", "scratch", "device"})  # placeholders that the launcher fills
+TELL_COUNTS = (Dialect.LLAMA, Dialect.SGLANG)  # dialects whose answers say what was drafted
 ANY = "any"  # the table of capabilities of all that draft
-NonNegative = Annotated[int, msgspec.Meta(ge=0)]
-Seconds = Annotated[float, msgspec.Meta(gt=0)]
-
-
-class Launch(Strict, frozen=True):
-    """The command line that all arms share. Options appear only when the start gives their parameter."""
-
-    command: tuple[str, ...]
-    bit_comparable: tuple[str, ...] = ()  # words that make equal requests equal to the bit, whatever the batch
-    options: dict[str, tuple[str, ...]] = {}
-    hands_over_socket: bool = False  # it takes a listening socket as descriptor 3 (LISTEN_FDS, LISTEN_PID)
-
-
-class Arm(Strict, frozen=True):
-    """One way of starting the subject, and what is known of it."""
-
-    least_k: NonNegative = 0  # a start that allows fewer drafts is none of this arm's
-    role: str = ""  # which arm of a plan it plays: plain, lookup, draft, ...; "" = the one of its own name
-    flags: tuple[str, ...] = ()
-    options: dict[str, tuple[str, ...]] = {}
-    drafter: str = "none"
-    oracle: str = ""
-    expect: str = "engaged"
-    device: str = ""  # a device node that this arm opens; made for the subject alone
-    width: NonNegative = 0  # rows of one pass on this arm; 0 = limits.width
-    prefix_cache: bool = False  # it resumes from what the request before left
-    dump: str = ""  # the file of logits that it leaves for each answer, in its scratch folder: "{id}.npy"
-    remembers: bool = False  # its drafter learns from earlier requests
-
-
-class Environment(Strict, frozen=True):
-    """The subject's whole environment: these names as they stand in ours, then these values."""
-
-    allow: tuple[str, ...] = ()  # passed where they are set
-    values: dict[str, str] = {}
-
-
-class Source(Strict, frozen=True):
-    """The tree that a mutant may edit. `root` is relative to the description's file."""
-
-    root: str
-    packages: tuple[str, ...]
-
-
-class Warm(Strict, frozen=True):
-    """How a warm parent makes it: the module to run as `python -m` would, and what to import beforehand."""
-
-    module: str
-    preload: tuple[str, ...] = ()
-
-
-class Ready(Strict, frozen=True):
-    """How it says that it serves: a log line with a group `port`, then a path that answers 200."""
-
-    line: str
-    probe: str
-    timeout_s: Seconds = 20.0
-    log: LogStreams = LogStreams.STDERR
-
-
-class Speech(Strict, frozen=True):
-    """Endpoints and field names of the dialect. An empty field name: the surface has no such field."""
-
-    name: Dialect = Dialect.OPENAI
-    completions: str = "/v1/completions"
-    chat: str = "/v1/chat/completions"
-    ids_field: str = "token_ids"  # of a choice
-    stop_reason_field: str = "stop_reason"  # of a choice
-    cached_field: str = "cached_tokens"  # of usage.prompt_tokens_details
-    closes_after_stream: bool = False  # it closes the connection behind a stream, without a word
-    ignore_eos: IgnoreEos = IgnoreEos.GOES_ON
-    names_refusals: bool = True  # a refusal names the field that is wrong (`param`)
-    exact_scores: bool = True  # logprobs are equal bit for bit whatever the batch
-    never_equal: tuple[str, ...] = ()  # keys of a body that differ each time, beside ids and times
-
-
-class CountsSource(Strict, frozen=True):
-    """Where a subject says which path a request took. An empty name: it does not say it there."""
-
-    line_prefix: str = ""  # a log line "<prefix> id=... key=value ..."
-    usage_field: str = ""  # an object under `usage`
-    rounds_field: str = ""  # in that object: a list of [drafted ids, accepted]
-    metrics: MetricsSource | None = None  # a second witness, of requests that are sent alone
-    wait_s: Seconds = 0.2  # bound for a line that should be there already
-    cancelled_wait_s: Seconds = 5.0  # bound for the line of a request whose client left
-
-
-class Accounting(Strict, frozen=True):
-    """The accounting variant: what each count means on this subject."""
-
-    accepted_at_stop: AcceptedAtStop
-    drafted: DraftedMeans
-    no_draft: NoDraft
-    budget_cap: BudgetCap
-    first_token: FirstToken
-
-
-class Tracing(Strict, frozen=True):
-    """What the tracer watches: shell patterns over absolute paths."""
-
-    watched_paths: tuple[str, ...] = Declared({}).watched_paths
-    most_opens: int = 1  # how often it opens one file of weights
-
-
-class Limits(Strict, frozen=True):
-    """Sizes that judging needs."""
-
-    vocab_bound: NonNegative = 256  # of the default fixture; ids from here on may never be chosen
-    width: NonNegative = 16  # rows of one verify pass
 
 
 class Description(Strict, frozen=True):
@@ -177,6 +72,11 @@ class Description(Strict, frozen=True):
         """Shell patterns of the paths that the tracer watches."""
         return self.tracing.watched_paths
 
+    @property
+    def tells_counts(self) -> bool:
+        """Whether a log line or an answer itself says what was drafted; counters of the process then are a second witness."""
+        return bool(self.counts.line_prefix or self.counts.fields) or self.dialect.name in TELL_COUNTS
+
     def declared(self) -> Declared:
         """Return the part that judging needs, as it travels with recordings."""
         return Declared(
@@ -187,6 +87,11 @@ class Description(Strict, frozen=True):
             returns_ids=bool(self.dialect.ids_field),
             watched_paths=self.watched_paths,
             reports_path=bool(self.counts.line_prefix),
+            reports_counts=self.tells_counts or self.counts.metrics is not None,
+            seconds_counts=self.tells_counts and bool(self.counts.usage_field or self.counts.metrics),
+            drafted=self.accounting.drafted.value,
+            silent=tuple(name.value for name in self.dialect.silent),
+            first_token_outside=self.accounting.first_token is FirstToken.OUTSIDE,
             names_refusals=self.dialect.names_refusals,
             reserves_token=self.accounting.budget_cap is BudgetCap.REMAINING_MINUS_1,
             trims_at_stop=self.accounting.accepted_at_stop is AcceptedAtStop.TRIMMED,
@@ -228,6 +133,7 @@ def _facts(arm: Arm) -> ArmFacts:
         prefix_cache=arm.prefix_cache,
         dumps_logits=bool(arm.dump),
         remembers=arm.remembers,
+        samples_alike=arm.samples_alike,
     )
 
 
@@ -281,6 +187,7 @@ def _bundled_folder() -> Path:
 
 def _check(description: Description) -> None:
     _check_ready(description)
+    _check_dialect(description)
     _check_words(description, "launch.command", description.launch.command, extra=())
     _check_words(description, "launch.bit_comparable", description.launch.bit_comparable, extra=())
     _check_options(description, "launch.options", description.launch.options)
@@ -291,6 +198,8 @@ def _check(description: Description) -> None:
             raise _error(description, f"arms.{name}.expect", arm.expect, "is engaged or not-engaged")
         if arm.device and not arm.device.startswith("/dev/"):
             raise _error(description, f"arms.{name}.device", arm.device, "must lie under /dev/")
+        if arm.real_device and not arm.device:
+            raise _error(description, f"arms.{name}.real_device", True, "needs the path of the device")
         if arm.dump and not re.fullmatch(r"[\w.-]*\{id\}[\w.-]*", arm.dump):
             raise _error(description, f"arms.{name}.dump", arm.dump, "is a file name with {id} in the scratch folder")
     drafters = {arm.drafter for arm in description.arms.values()}
@@ -310,12 +219,24 @@ def _check(description: Description) -> None:
 
 
 def _check_ready(description: Description) -> None:
+    launch, line = description.launch, description.ready.line
     try:
-        pattern = re.compile(description.ready.line)
+        pattern = re.compile(line)
     except re.error as error:
-        raise _error(description, "ready.line", description.ready.line, f"is no regular expression ({error})") from error
-    if "port" not in pattern.groupindex:
-        raise _error(description, "ready.line", description.ready.line, r"needs a group (?P<port>\d+)")
+        raise _error(description, "ready.line", line, f"is no regular expression ({error})") from error
+    if launch.needs_port and launch.hands_over_socket:
+        raise _error(
+            description, "launch.needs_port", True, "does not go with hands_over_socket; it has its port with the socket"
+        )
+    if not launch.needs_port and "port" not in pattern.groupindex:
+        rule = r"needs a group (?P<port>\d+), or launch.needs_port where it does not say which port it has"
+        raise _error(description, "ready.line", line, rule)
+
+
+def _check_dialect(description: Description) -> None:
+    if description.counts.fields is not None and description.dialect.name in TELL_COUNTS:
+        where = f"has no use in dialect {description.dialect.name.value}, which knows where its counts are"
+        raise _error(description, "counts.fields", description.counts.fields.drafted, where)
 
 
 def _check_warm(description: Description) -> None:

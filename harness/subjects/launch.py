@@ -8,8 +8,9 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.records.plan import Start
-from harness.subjects.description import BUILT_IN, Arm, Description, placeholders
+from harness.subjects.description import BUILT_IN, Description, placeholders
 from harness.subjects.device import GivenDevice, given_device
+from harness.subjects.tables import Arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def render(description: Description, start: Start, places: Places, inherited: Ma
     for parameter, option in (description.launch.options | arm.options).items():
         if parameter in start.parameters:
             words = (*words, *option)
-    device = places.device or given_device(arm.device)
+    device = places.device or given_device(arm.device, is_real=arm.real_device)
     values = _values(start, places, device)
     used = placeholders(words)
     unspoken = tuple(name for name, option in arm.options.items() if not option and name in start.parameters)

@@ -82,25 +82,14 @@ def join_events(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {**joined, "completion_probabilities": scores} if scores else joined
 
 
-def visible(chunks: Sequence[Chunk], reply: Reply) -> tuple[Chunk, ...]:
-    """Return a stream's chunks without the end token, which is in no reply; it comes in the last chunk that holds an id."""
-    if reply.ids is None or sum(len(chunk.ids) for chunk in chunks) == len(reply.ids):
-        return tuple(chunks)
-    holds = max(index for index, chunk in enumerate(chunks) if chunk.ids)
-    return tuple(
-        Chunk(chunk.text, chunk.ids[:-1], chunk.finish_reason, chunk.has_usage) if index == holds else chunk
-        for index, chunk in enumerate(chunks)
-    )
-
-
-def read_counts(body: Mapping[str, Any]) -> Counts:
-    """Return what `timings` say: drafted and accepted are absent where nothing was drafted. Raises CountsError."""
+def read_counts(body: Mapping[str, Any], *, may_lack: bool = True) -> Counts:
+    """Return what `timings` say: drafted and accepted may be absent, where nothing was drafted. Raises CountsError."""
     timings = body.get("timings")
     if not isinstance(timings, Mapping):
         raise CountsError(f"timings={timings!r}: are no object")
     if ("draft_n" in timings) != ("draft_n_accepted" in timings):
         raise CountsError("timings: draft_n and draft_n_accepted come together or not at all")
-    drafted = _counted(timings, "draft_n") if "draft_n" in timings else 0
+    drafted = _counted(timings, "draft_n") if "draft_n" in timings or not may_lack else 0
     is_ended = body.get("stop_type") == EOS
     return Counts(
         path="spec" if drafted else "plain",

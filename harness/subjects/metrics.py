@@ -6,35 +6,42 @@ They are process-wide, so a difference belongs to a request only where it was th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from harness.records.recording import Counts
+from harness.records.recording import Counts, Reply
 from harness.subjects.counts import CountsError
 from harness.subjects.tables import MetricsSource
 
 _SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{[^}]*\})? (?P<value>\S+)")
 
 
-def read_metrics(text: str, source: MetricsSource) -> Mapping[str, int]:
-    """Return the counters that `source` names. Raises CountsError for one that is missing, doubled or no whole number."""
+def read_metrics(text: str, source: MetricsSource, may_lack: Collection[str] = ()) -> Mapping[str, int]:
+    """Return the counters that `source` names; one that `may_lack` names is 0 where it is missing.
+
+    Raises CountsError for one that is missing, doubled or no whole number.
+    """
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         sample = _SAMPLE.fullmatch(line.strip())
         if sample:
             found.setdefault(sample["name"], []).append(sample["value"])
-    return {name: _whole(name, found.get(name, [])) for name in source.names}
+    none = {name: ["0"] for name in may_lack}
+    return {name: _whole(name, (none | found).get(name, [])) for name in source.names}
 
 
-def difference(before: Mapping[str, int], after: Mapping[str, int], source: MetricsSource, num_end_tokens: int) -> Counts:
-    """Return the counts of what came between two readings; `num_end_tokens` of the tokens are in no reply.
+def difference(before: Mapping[str, int], after: Mapping[str, int], source: MetricsSource, reply: Reply) -> Counts:
+    """Return the counts of what came between two readings, which was this reply alone.
 
-    Raises CountsError for a counter that went back.
+    An end token is in no reply; tokens that no counter counts are the reply's own. Raises CountsError for a counter that went back.
     """
     added = {name: after[name] - before[name] for name in source.names if name != source.busy}
     for name, value in added.items():
         if value < 0:
             raise CountsError(f"metrics: {name} went back by {-value}")
-    drafted = added[source.drafted]
+    drafted, num_end_tokens = added[source.drafted], isinstance(reply.stop_reason, int)
+    tokens = added[source.tokens] - num_end_tokens if source.tokens else reply.completion_tokens
+    if tokens is None:
+        raise CountsError("metrics: they count no tokens, and neither does the answer")
     return Counts(
         path="spec" if drafted else "plain",
         drafter=None,
@@ -42,7 +49,7 @@ def difference(before: Mapping[str, int], after: Mapping[str, int], source: Metr
         drafted=drafted,
         accepted=added[source.accepted],
         plain=None,
-        tokens=added[source.tokens] - num_end_tokens,
+        tokens=tokens,
         cached=added[source.cached] if source.cached else None,
         fallback=None,
         reason=None,

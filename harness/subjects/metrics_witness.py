@@ -22,8 +22,10 @@ OK = 200
 class MetricsWitness:
     """The counters of one process. Not for several threads at once."""
 
-    def __init__(self, source: MetricsSource, lane: Lane) -> None:
+    def __init__(self, source: MetricsSource, lane: Lane, *, drafts: bool) -> None:
+        """Read from `lane`. `drafts`: the arm may draft; else counters of drafts may be missing, and are 0."""
         self._source = source
+        self._may_lack = () if drafts else (source.drafted, source.accepted, source.rounds)
         self._lane = lane
         self._before: Mapping[str, int] | None = None
 
@@ -42,7 +44,7 @@ class MetricsWitness:
         before, self._before = self._before, None
         try:
             self._before = self._read()
-            counts = difference(before, self._before, self._source, num_end_tokens=isinstance(reply.stop_reason, int))
+            counts = difference(before, self._before, self._source, reply)
         except CountsError as error:
             return None, str(error)
         return counts, ""
@@ -65,4 +67,4 @@ class MetricsWitness:
         exchange = self._lane.exchange(Request(id="", checks=(), path=self._source.path, method="GET"), DEADLINE_S)
         if exchange.status != OK:
             raise CountsError(f"metrics: {self._source.path} answered {exchange.status or exchange.failure}; want {OK}")
-        return read_metrics(exchange.body.decode("utf-8", errors="replace"), self._source)
+        return read_metrics(exchange.body.decode("utf-8", errors="replace"), self._source, self._may_lack)

@@ -12,7 +12,7 @@ import msgspec
 
 from harness.records.recording import Chunk, Counts, Reply, Round
 from harness.subjects.counts import parse_usage
-from harness.subjects.description import CountsSource, Speech
+from harness.subjects.tables import CountsSource, Speech
 
 
 class BrokenBodyError(ValueError):

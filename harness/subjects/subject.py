@@ -17,12 +17,13 @@ from harness.records.recording import Answer, Counts, Dump, Trace
 from harness.subjects.answers import identity_of, read_answer
 from harness.subjects.client import LEFT, REFUSED, RESET, Exchange, Lane
 from harness.subjects.counts import CountsError, find_lines, is_counts_line, parse_line
-from harness.subjects.description import CountsSource, Description
+from harness.subjects.description import Description
 from harness.subjects.device import GivenDevice
 from harness.subjects.dialects import sent
 from harness.subjects.dumps import DumpError, read_dump
 from harness.subjects.log_pump import LogPump
 from harness.subjects.metrics_witness import MetricsWitness
+from harness.subjects.tables import CountsSource
 from harness.tracing.verdict import Bracket
 
 SERVER_ERROR = 500
@@ -73,6 +74,7 @@ class RunningSubject:
         scratch: Path,
         wall_deadline: float | None = None,
         dump: str = "",
+        drafts: bool = True,
     ) -> None:
         self.base_url = base_url
         self.ready_line = ready_line
@@ -84,7 +86,7 @@ class RunningSubject:
         self._dump = dump  # name of the file that it leaves in its scratch folder for each answer; "" = none
         self._lane = Lane(base_url)
         metrics = description.counts.metrics
-        self._metrics = None if metrics is None else MetricsWitness(metrics, self._lane)
+        self._metrics = None if metrics is None else MetricsWitness(metrics, self._lane, drafts=drafts)
         self._brackets: list[Bracket] = []
         self._ended: Ended | None = None
         self._seems_dead = False
@@ -156,6 +158,8 @@ class RunningSubject:
             self._metrics.forget()
             return msgspec.structs.replace(answer, failure=answer.failure or no_reading)
         counts, failure = self._metrics.close(answer.reply)
+        if answer.counts is None:  # the only witness is the first
+            return msgspec.structs.replace(answer, counts=counts, failure=failure)
         return msgspec.structs.replace(answer, usage_counts=counts, failure=failure)
 
     def _dump_of(self, answer: Answer) -> tuple[Dump | None, str]:

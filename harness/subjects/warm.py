@@ -11,9 +11,10 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.subjects.column import Launcher
-from harness.subjects.description import Description, Warm
+from harness.subjects.description import Description
 from harness.subjects.launch import Command, warm_environment
 from harness.subjects.process_tree import Job, ProcessTree, WarmParent
+from harness.subjects.tables import Warm
 from harness.tracing.machine import Machine
 
 COMMAND_HEAD = 3  # python -m module

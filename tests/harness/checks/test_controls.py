@@ -186,3 +186,12 @@ def test_of_a_subject_that_shows_drafts_alone_one_canary_that_drafts_is_enough()
     assert places(findings("control-canary", one_sings)) == []
     none_sings = altered(one_sings, "lookup", "repeat-1/24", counts=plain)
     assert places(findings("control-canary", none_sings)) == [("lookup", "hit-1/5"), ("lookup", "repeat-1/24")]
+
+
+def test_a_subject_with_one_witness_of_its_counts_owes_no_second() -> None:
+    run = altered(run_of("control-counts"), "lookup", "main-1/5", usage_counts=None)
+    assert places(findings("control-counts", run)) == [("lookup", "main-1/5")]
+    alone = msgspec.structs.replace(run, declared=msgspec.structs.replace(DECLARED, seconds_counts=False))
+    assert places(findings("control-counts", alone)) == []
+    unread = altered(alone, "lookup", "main-1/5", counts=None)
+    assert places(findings("control-counts", unread)) == [("lookup", "main-1/5")]

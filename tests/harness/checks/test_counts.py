@@ -10,7 +10,7 @@ from harness.records.expectation import Block
 from harness.records.finding import Verdict
 from harness.records.fixture import Stream
 from harness.records.plan import Tier
-from harness.records.recording import Answer, Round, Run
+from harness.records.recording import Answer, Counts, Round, Run
 from tests.harness.checks.families import blind, findings, places, plan_of, result, run_of
 from tests.harness.checks.ideal import Fault, Script, altered, answer, answer_plan, fixture
 
@@ -372,3 +372,42 @@ def test_last_is_traced_through_the_rounds_of_a_pack(
 ) -> None:
     listed = [Round(tuple(range(drafted)), accepted) for drafted, accepted in rounds]
     assert traced_last(listed, tokens, ends_on_end_token=ends_on_end_token) == want
+
+
+def outside_run(counts: Counts, **declared: Any) -> Run:
+    """A run of a subject that names no paths, with one drafted reply of 24 tokens and these counts."""
+    run = altered(
+        run_of("accounting"), "lookup", "hit-1/24", rounds=None, usage_counts=None, counts=msgspec.structs.asdict(counts)
+    )
+    arms = {name: msgspec.structs.replace(facts, oracle="") for name, facts in run.declared.arms.items()}
+    outside = msgspec.structs.replace(run.declared, reports_path=False, reports_rounds=False, arms=arms, **declared)
+    return msgspec.structs.replace(run, declared=outside)
+
+
+def outside_counts(rounds: int, drafted: int, accepted: int) -> Counts:
+    return Counts("spec", None, rounds, drafted, accepted, None, 24, None, None, None)
+
+
+def found(run: Run) -> list[str]:
+    return [one.message for one in findings("accounting", run) if (one.start, one.request) == ("lookup", "hit-1/24")]
+
+
+def test_rounds_that_were_multiplied_by_their_width_are_as_many_each() -> None:
+    assert found(outside_run(outside_counts(3, 12, 6), drafted="width-times-rounds")) == []
+    assert found(outside_run(outside_counts(3, 13, 6), drafted="width-times-rounds")) == ["drafted is not as many in each round"]
+    assert found(outside_run(outside_counts(3, 13, 6), drafted="proposed")) == []
+
+
+def test_a_first_token_before_all_rounds_is_one_token_more() -> None:
+    inside, outside = (outside_run(outside_counts(10, 20, 14), first_token_outside=one) for one in (False, True))
+    assert found(inside) == []
+    assert found(outside) == ["fewer tokens than its rounds delivered (rounds=10 accepted=14)"]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "holds"), [("proposed", False), ("grammar-valid", False), ("padded", True), ("width-times-rounds", True)]
+)
+def test_a_count_of_drafts_that_is_not_of_proposals_is_not_held_against_the_oracles(drafted: str, holds: bool) -> None:
+    run = altered(run_of("exact-counts"), "lookup", "hit-1/24", counts={"drafted": 99}, usage_counts={"drafted": 99})
+    run = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, drafted=drafted))
+    assert (places(findings("exact-counts", run)) == []) == holds

@@ -327,3 +327,13 @@ def test_a_context_that_no_accepted_draft_fills_is_blind() -> None:
     found = findings("context-end", changed(run_of("context-end"), on_t1))
     assert places(found) == [("context-36/lookup", "")]
     assert blind(found) == ["no reply ended at the end of the context on an accepted draft"]
+
+
+def test_a_stop_reason_that_a_subject_never_says_is_not_asked_of_it() -> None:
+    run = run_of("stop-cut")
+    for recording in run.recordings:
+        for answer in recording.answers:
+            run = altered(run, recording.start.id, answer.request_id, reply={"stop_reason": None})
+    assert {one.message for one in findings("stop-cut", run)} >= {"stop_reason of the reply cut at the stop differs"}
+    silent = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, silent=("stop_reason",)))
+    assert findings("stop-cut", silent) == ()

@@ -288,3 +288,12 @@ def test_a_subject_without_rounds_is_held_to_the_predicted_width() -> None:
     assert findings("drafter-independence", run) != ()
     declared = msgspec.structs.replace(run.declared, reports_rounds=False)
     assert findings("drafter-independence", msgspec.structs.replace(run, declared=declared)) == ()
+
+
+def test_fields_that_a_subject_does_not_say_are_held_against_no_rule() -> None:
+    run = changed(run_of("budget-prefix"), lambda _start, _request, one: with_reply(one, finish_reason=None))
+    assert findings("budget-prefix", run) != ()
+    silent = msgspec.structs.replace(
+        run, declared=msgspec.structs.replace(run.declared, silent=("finish_reason",), reports_path=False)
+    )
+    assert [one.message for one in findings("budget-prefix", silent) if one.request] == []

@@ -17,7 +17,8 @@ from harness.plans.starts import DRAFT, LOOKUP, PLAIN
 from harness.records.need import Need
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.subjects.declarations import Behaviour, Capability
-from harness.subjects.description import Arm, Description, load_description
+from harness.subjects.description import Description, load_description
+from harness.subjects.tables import Arm, CountsSource
 from tests.harness.checks.ideal import fixture
 
 NEEDS = {check.id: check.needs for check in ALL_CHECKS}
@@ -26,6 +27,7 @@ name = "outside"
 family = "outside"
 launch = {command = ["{python}"]}
 ready = {line = 'port=(?P<port>\\d+)', probe = "/health"}
+counts = {fields = {drafted = "timings.draft_n", accepted = "timings.draft_n_accepted"}}
 accounting = {accepted_at_stop = "trimmed", drafted = "proposed", no_draft = "absent", budget_cap = "remaining", first_token = "outside"}
 fixtures = {format = "gguf", packs = {mixed = "tiny-draft+gguf"}}
 arms.plain = {}
@@ -259,3 +261,56 @@ def test_a_law_of_single_arms_that_only_a_reference_is_left_of_is_not_tested(out
     plan = plan_of(asked(PLAIN, said(24, "prefix-cache")), cached, checks=("prefix-cache",))
     got = fit(plan, outside)
     assert (got.starts, got.checks, got.not_tested) == ((), (), {"prefix-cache": "no arm plays cached"})
+
+
+def test_a_subject_that_says_nothing_of_its_drafts_is_asked_for_replies_alone(outside: Description) -> None:
+    silent = msgspec.structs.replace(outside, counts=CountsSource())
+    got = fit(build_plan(fixture(), Tier.MUTATION, SLICES, ("same-reply", "drafts-made", "control-canary", "accounting")), silent)
+    assert got.checks == ("same-reply",)
+    assert {got.not_tested[check] for check in ("drafts-made", "control-canary", "accounting")} == {
+        "it does not say what a request drafted, so that it drafts at all is not shown"
+    }
+
+
+def test_sampled_replies_of_an_arm_that_draws_otherwise_are_compared_with_none(outside: Description) -> None:
+    own = msgspec.structs.replace(outside.arms["first"], samples_alike=False)
+    description = msgspec.structs.replace(outside, arms={**outside.arms, "first": own})
+    sampled = said(24, "same-sampled-reply", "capabilities", temperature=0.8, seed=1)
+    greedy = said(24, "same-sampled-reply", "same-reply")
+    plan = plan_of(asked(PLAIN, greedy, sampled), asked(LOOKUP, greedy, sampled), checks=("same-reply", "same-sampled-reply"))
+    got = fit(plan, description)
+    assert [request.checks for request in got.start("first").requests] == [("same-reply",), ("capabilities",)]
+    assert [request.checks for request in got.start("second").requests] == [greedy.checks, sampled.checks]
+    assert got.not_tested["sampled replies on first"].startswith("its sampled replies are not the plain arm's")
+
+
+def test_a_prompt_as_long_as_the_context_is_asked_of_those_alone_that_refuse_it(outside: Description) -> None:
+    over_long = msgspec.structs.replace(said(24, "context-end", label="x"), expect=400, refusal="prompt")
+    declared = msgspec.structs.replace(over_long, id="declared", checks=("capabilities",))
+    taking = msgspec.structs.replace(outside, capabilities={"none": {Capability.OVER_LONG_PROMPT: Behaviour.ABSTAINS}, "any": {}})
+    plan = plan_of(asked(PLAIN, said(24), over_long, declared), checks=("same-reply", "context-end", "capabilities"))
+    assert [one.id for one in fit(plan, outside).start("plain").requests] == ["main-1/24", "main-1/24/x"]
+    got = fit(plan, taking)
+    assert [one.id for one in got.start("plain").requests] == ["main-1/24", "declared"]
+    assert got.not_tested["context-end"] == "it takes a prompt as long as its context"
+
+
+def test_a_law_on_one_capability_is_not_tested_where_the_surface_has_none(outside: Description) -> None:
+    lacking = msgspec.structs.replace(outside, capabilities={"any": {Capability.STOP: Behaviour.UNSUPPORTED}, "none": {}})
+    lacking.capabilities["none"][Capability.STOP] = Behaviour.UNSUPPORTED
+    beside = said(24, "stop-cut", "same-reply")
+    plan = plan_of(
+        asked(PLAIN, beside, said(24, "stop-cut", stop=["a"])), asked(LOOKUP, beside), checks=("same-reply", "stop-cut")
+    )
+    got = fit(plan, lacking)
+    assert got.not_tested["stop-cut"] == "its surface has no stop"
+    assert {check for start in got.starts for request in start.requests for check in request.checks} == {"same-reply"}
+
+
+def test_a_field_that_would_be_refused_is_left_out_where_it_asks_for_nothing_and_with_its_request_where_it_does(
+    outside: Description,
+) -> None:
+    speech = msgspec.structs.replace(outside.dialect, leaves_out=("logprobs", "return_spec"))
+    narrow = msgspec.structs.replace(outside, dialect=speech)
+    plan = plan_of(asked(PLAIN, said(24), said(5, logprobs=None), said(6, logprobs=2)))
+    assert [one.id for one in fit(plan, narrow).start("plain").requests] == ["main-1/24", "main-1/5/logprobs=None"]

@@ -57,6 +57,20 @@ def test_a_minimal_description_is_complete(tmp_path):
         ("{port}", "{port:>5}", "a placeholder is {name} and nothing else"),
         ("(?P<port>\\d+)", "(\\d+)", r"ready.line: 'port=(\\d+)' needs a group (?P<port>\d+)"),
         ("(?P<port>\\d+)", "(?P<port>", "is no regular expression (missing ), unterminated subpattern"),
+        (
+            "[accounting]",
+            "[accounting]\nnothing = 1",
+            "unknown field `nothing` - at `$.accounting`",
+        ),
+        ('no_draft = "zeros"', 'no_draft = "no-line"', "Invalid enum value 'no-line' - at `$.accounting.no_draft`"),
+        ('"{port}"]', '"{port}"]\nneeds_port = true\nhands_over_socket = true', "launch.needs_port: True does not go with"),
+        ("[arms.plain]", '[arms.plain]\n[dialect]\nsilent = ["text"]', "Invalid enum value 'text'"),
+        (
+            "[arms.plain]",
+            '[arms.plain]\n[dialect]\nname = "llama"\n[counts.fields]\ndrafted = "d"\naccepted = "a"',
+            "counts.fields: 'd' has no use in dialect llama",
+        ),
+        ("[arms.plain]", "[arms.plain]\nreal_device = true", "arms.plain.real_device: True needs the path of the device"),
         ("[arms.plain]", '[arms.plain]\nexpect = "maybe"', "arms.plain.expect: 'maybe' is engaged or not-engaged"),
         ("[arms.plain]", '[arms.plain]\ndevice = "/tmp/x"', "arms.plain.device: '/tmp/x' must lie under /dev/"),
         ("[arms.plain]", '[arms.plain]\noptions = { model = ["-m"] }', "arms.plain.options: 'model' is filled by the launcher"),
@@ -119,6 +133,42 @@ def test_a_bundled_description_is_valid_and_declares_every_capability_of_every_d
     assert set(capabilities) == {arm.drafter for arm in description.arms.values()}
     for behaviours in capabilities.values():
         assert set(behaviours) == {capability.value for capability in Capability}
+
+
+def test_a_subject_that_cannot_say_its_port_is_given_one_and_needs_no_line(tmp_path):
+    ready = """line = 'port=(?P<port>\\d+)'\nprobe"""
+    assert ready in MINIMAL
+    description = loaded(tmp_path, MINIMAL.replace(ready, "probe").replace('"{port}"]', '"{port}"]\nneeds_port = true'))
+    assert (description.ready.line, description.launch.needs_port) == ("", True)
+    with pytest.raises(FileFormatError, match=r"ready.line: '' needs a group .*, or launch.needs_port where it does not say"):
+        loaded(tmp_path, MINIMAL.replace(ready, "probe"))
+
+
+@pytest.mark.parametrize(
+    ("counts", "want"),
+    [
+        ("", (False, False)),
+        ("[counts]\nline_prefix = '[spec]'", (True, False)),
+        ("[counts]\nline_prefix = '[spec]'\nusage_field = 'spec'", (True, True)),
+        ("[counts.fields]\ndrafted = 'd'\naccepted = 'a'", (True, False)),
+        ("[counts.metrics]\npath = '/metrics'\ndrafted = 'd'\naccepted = 'a'", (True, False)),
+        (
+            "[counts.fields]\ndrafted = 'd'\naccepted = 'a'\n[counts.metrics]\npath = '/m'\ndrafted = 'd'\naccepted = 'a'",
+            (True, True),
+        ),
+        ("[dialect]\nname = 'sglang'", (True, False)),
+    ],
+)
+def test_what_a_subject_says_of_its_drafts_makes_one_witness_or_two(tmp_path, counts, want):
+    declared = loaded(tmp_path, MINIMAL + counts).declared()
+    assert (declared.reports_counts, declared.seconds_counts) == want
+
+
+def test_what_the_counts_mean_travels_with_the_recordings(tmp_path):
+    text = MINIMAL.replace('drafted = "proposed"', 'drafted = "padded"').replace('"inside"', '"outside"')
+    declared = loaded(tmp_path, text + '[dialect]\nsilent = ["stop_reason"]').declared()
+    assert (declared.drafted, declared.first_token_outside, declared.silent) == ("padded", True, ("stop_reason",))
+    assert loaded(tmp_path, MINIMAL + "samples_alike = false").declared().arms["plain"] == ArmFacts(samples_alike=False)
 
 
 def test_forward_serve_is_described_as_it_is():

@@ -57,3 +57,12 @@ def test_the_binary_s_description_is_the_wheel_s_with_another_command() -> None:
         wheel.known_faults,
     )
     assert (wheel.requires.programs, binary.requires.programs) == ((), ("llama-server",))
+
+
+def test_the_defaults_of_llama_server_are_its_description_without_what_makes_requests_equal_to_the_bit() -> None:
+    exact, defaults = load_description("llama-server"), load_description("llama-server-defaults")
+    assert (bool(exact.launch.bit_comparable), defaults.launch.bit_comparable) == (True, ())
+    words = [word for arm in defaults.arms.values() for word in (*defaults.launch.command, *arm.flags)]
+    assert not {"--flash-attn", "--cache-type-k", "--cache-type-v", "--spec-draft-type-k", "--spec-draft-type-v"} & set(words)
+    assert list(defaults.arms) == list(exact.arms)
+    assert (defaults.counts, defaults.dialect, defaults.known_faults) == (exact.counts, exact.dialect, exact.known_faults)

@@ -8,7 +8,8 @@ import pytest
 
 from harness.records.recording import Chunk, Counts
 from harness.subjects.counts import CountsError
-from harness.subjects.llama_reading import is_closing, join_events, read_chunk, read_counts, read_reply, visible
+from harness.subjects.end_tokens import visible
+from harness.subjects.llama_reading import is_closing, join_events, read_chunk, read_counts, read_reply
 from harness.subjects.reading import BrokenBodyError
 
 TIMINGS = {"cache_n": 0, "prompt_n": 16, "prompt_ms": 2.3, "predicted_n": 3, "predicted_ms": 1.5}
