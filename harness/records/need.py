@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from harness.records.recording import ArmFacts, Declared
 
@@ -16,24 +17,35 @@ class Need(enum.StrEnum):
     REFUSALS = "refusals"  # refusals name the field that is wrong
     KNOWN_FAULTS = "known-faults"  # its description pins some
     CAPABILITIES = "capabilities"  # its description declares what happens to each field
+    SAMPLED_DRAFTS = "sampled-drafts"  # of an arm that drafts: it drafts for sampled requests too
 
 
 def lacked_by_subject(need: Need, declared: Declared) -> str:
     """Return why a subject cannot show something on any arm; "" where it can."""
-    if need is Need.PATHS and not declared.reports_path:
-        return "it names neither path nor reason of a request, nor its plain steps"
-    if need is Need.ROUNDS and not declared.reports_rounds:
-        return "it does not list its rounds"
-    if need is Need.REFUSALS and not declared.names_refusals:
-        return "its refusals do not name a field"
-    if need is Need.KNOWN_FAULTS and not declared.known_faults:
-        return "its description pins no fault"
-    if need is Need.CAPABILITIES and not any(declared.capabilities.values()):
-        return "its description declares no capabilities"
+    samples_with_drafts = any(map(_samples_with_drafts, declared.capabilities.values()))
+    shown = {
+        Need.PATHS: (declared.reports_path, "it names neither path nor reason of a request, nor its plain steps"),
+        Need.ROUNDS: (declared.reports_rounds, "it does not list its rounds"),
+        Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
+        Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
+        Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),
+        Need.SAMPLED_DRAFTS: (samples_with_drafts, "it does not speculate while sampling"),
+    }
+    is_shown, why = shown.get(need, (True, ""))
+    return "" if is_shown else why
+
+
+def lacked_by_arm(need: Need, facts: ArmFacts, declared: Declared) -> str:
+    """Return why one arm cannot show what its subject can; "" where it can."""
+    if facts.drafter == "none":
+        return ""
+    is_engaged = facts.expect == "engaged"
+    if need is Need.PREDICTIONS and is_engaged and not facts.oracle:
+        return "counts not predicted: no oracle knows its drafter"
+    if need is Need.SAMPLED_DRAFTS and not (is_engaged and _samples_with_drafts(declared.capabilities.get(facts.drafter, {}))):
+        return "it does not speculate while sampling"
     return ""
 
 
-def lacked_by_arm(need: Need, facts: ArmFacts) -> str:
-    """Return why one arm cannot show what its subject can; "" where it can."""
-    drafts_unpredicted = facts.drafter != "none" and not facts.oracle and facts.expect == "engaged"
-    return "counts not predicted: no oracle knows its drafter" if need is Need.PREDICTIONS and drafts_unpredicted else ""
+def _samples_with_drafts(behaviours: Mapping[str, str]) -> bool:
+    return behaviours.get("temperature") == "engaged"
