@@ -21,6 +21,7 @@ from harness.checks import (
     replies,
 )
 from harness.checks.check import Check
+from harness.checks.statistical import sampled, uncertified
 
 _ORDER = (
     "control-repeat",
@@ -54,6 +55,8 @@ _ORDER = (
     "device-opens",
     "device-passes",
     "capabilities",
+    "sampled-distribution",
+    "near-ties",
     "known-faults",
 )
 
@@ -82,5 +85,7 @@ ALL_CHECKS: tuple[Check, ...] = _in_order(
     grammar.CHECKS,
     devices.CHECKS,
     capabilities.CHECKS,
+    sampled.CHECKS,
+    uncertified.CHECKS,
     known.CHECKS,
 )

@@ -15,6 +15,7 @@ from harness.plans import (
     grammar,
     known,
     logprobs,
+    near_ties,
     neighbours,
     oracle,
     order,
@@ -22,6 +23,7 @@ from harness.plans import (
     prefix,
     refusals,
     replies,
+    sampled,
 )
 from harness.plans.build import Slice
 
@@ -47,5 +49,7 @@ SLICES: Mapping[str, Slice] = _joined(
     logprobs.SLICES,
     grammar.SLICES,
     capabilities.SLICES,
+    sampled.SLICES,
+    near_ties.SLICES,
     known.SLICES,
 )

@@ -41,7 +41,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     got: Any = None
     first_difference: int | None = None  # index into the compared sequence
     repeat: str = ""  # the command that repeats it
-    known: str = ""  # XFAIL: the known fault that it is, which does not count against the subject
+    known: str = ""  # XFAIL: the known fault that it is, or NEAR-TIE, which does not count against the subject
 
 
 class CheckResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +50,7 @@ class CheckResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check: str
     examined: dict[str, int]  # start id -> number of answers looked at
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()  # what it has to say where nothing is wrong: rates, sizes of samples
 
 
 class Judgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

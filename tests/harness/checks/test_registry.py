@@ -36,6 +36,8 @@ LAWS = {
     "device-opens": Verdict.DEVICE,
     "device-passes": Verdict.DEVICE,
     "capabilities": Verdict.IGNORED,
+    "sampled-distribution": Verdict.MISMATCH,
+    "near-ties": Verdict.MISMATCH,
     "known-faults": Verdict.KNOWN_GONE,
 }
 
