@@ -23,10 +23,11 @@ FLOORS: dict[str, int] = {
     "report": 4,
     "mutation": 5,
     "gate": 6,
-    "__main__": 7,
-    "conftest": 7,
-    "test_gate": 7,
-    "test_mutants": 7,
+    "replay": 7,
+    "__main__": 8,
+    "conftest": 8,
+    "test_gate": 8,
+    "test_mutants": 8,
 }
 PURE = {"records", "oracle", "fabricate", "plans", "checks", "report"}
 SHELL_MODULES = {"socket", "subprocess", "requests", "threading", "multiprocessing", "psutil"}
