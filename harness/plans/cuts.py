@@ -10,7 +10,7 @@ import msgspec
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import STOPS
-from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN, draft, lookup, plain
+from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN, TEXT, TEXT_PLAIN, draft, lookup, plain
 from harness.plans.streams import EndToken, continued, end_token, end_tokens, is_cut_in_block
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Start, Tier
@@ -18,6 +18,7 @@ from harness.records.plan import Start, Tier
 LOOKUP_K = 4
 NEVER = "~~"  # in no reply: streams use ids below 90, and "~" is 93
 CONTEXT_ROOM = 20  # tokens of reply that the twin's context leaves behind a stream's own prompt
+CHARACTERS = "characters"  # role of replies with characters of several bytes, and bytes that are no UTF-8
 HOT = 50.0  # a temperature at which every id of the vocabulary comes, also halves of characters
 HOT_SEEDS = (1, 2)
 HOT_BUDGET = 64
@@ -91,12 +92,19 @@ def stream_join(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     for source, budget, fields in _streamed_bodies(fixture, tier):
         for request in (completion(source, budget, check, **fields), streamed(source, budget, check, **fields)):
             yield from ask(request, *starts)
-    for seed in HOT_SEEDS:
+    starts = (TEXT_PLAIN,) if tier is Tier.MUTATION else TEXT
+    for source, budget, fields in _streamed_characters(fixture, tier):
+        for request in (
+            completion(source, budget, check, role=CHARACTERS, **fields),
+            streamed(source, budget, check, role=CHARACTERS, **fields),
+        ):
+            yield from ask(request, *starts)
+    for seed in HOT_SEEDS if tier is not Tier.MUTATION else ():
         hot: dict[str, Any] = {"temperature": HOT, "seed": seed, "ignore_eos": True}
         source = fixture.stream("main-1")
         for request in (
-            completion(source, HOT_BUDGET, check, role="characters", **hot),
-            streamed(source, HOT_BUDGET, check, role="characters", **hot),
+            completion(source, HOT_BUDGET, check, role=CHARACTERS, **hot),
+            streamed(source, HOT_BUDGET, check, role=CHARACTERS, **hot),
         ):
             yield from ask(request, PLAIN)
 
@@ -181,6 +189,21 @@ def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int
         yield stream, len(stream.reply_ids), {"stop": [stream.reply[9:12]]}
         if tier is Tier.DEEP:
             yield from _two_stops(stream)
+
+
+def _streamed_characters(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
+    """Yield replies of characters of several bytes, whole, ended inside a character and cut at one; and such as are no UTF-8."""
+    text = fixture.companion("text")
+    for stream in text.streams:
+        yield stream, len(stream.reply_ids), {}
+    if tier is Tier.MUTATION:
+        return
+    for stream in text.streams:
+        for budget in range(1, len(stream.reply_ids)) if tier is Tier.DEEP else (5, 7, 24):
+            yield stream, budget, {}
+    for stream in text.of_role("utf8"):
+        for size in (1, 2):
+            yield stream, len(stream.reply_ids), {"stop": [stream.reply[7 : 7 + size]]}
 
 
 def _two_stops(stream: Stream) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
