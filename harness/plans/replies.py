@@ -119,6 +119,8 @@ def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     check = "drafter-independence"
     wide = widest_rounds(fixture.streams, WIDEST_K, BEYOND, 2)
     requests = [completion(stream, BEYOND, check) for stream in wide]
+    for stream in fixture.companion("tie").streams:  # drafts hold the higher id of a tie, which plain never says
+        yield from ask(completion(stream, len(stream.reply_ids), check), *TIE)
     if tier is Tier.MUTATION:
         for request in requests:
             yield from ask(request, PLAIN, lookup("k-15", WIDEST_K))

@@ -13,7 +13,7 @@ from harness.subjects.description import load_description
 from tests.harness.checks.ideal import fixture
 from tests.harness.plans.planning import FAMILIES, plan_of, size
 
-MOST_STARTS = {"prefix-cache": 4}  # of a mutation slice: three arms with a cache, and the plain one
+MOST_STARTS = {"prefix-cache": 4, "drafter-independence": 4}  # of a mutation slice: one for each cached arm; the ties' container
 MOST_REQUESTS = {"prefix-cache": 42}  # each of the three has a sequence of its own
 
 
