@@ -35,6 +35,8 @@ TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at 
 LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
 GATE_BUDGETS = (2, 3, 5, 6, 11)
 DRAFTED = ("main-1", "hit-1")  # streams that packs are asked for in each tier
+# Streams on which the faults of a kind of pack show: the certificate names the first one for each.
+SHOWN_ON = ((MIXED_2, ("main-1", "burst-1", "constant-1")), (FLIP_2, ("main-1",)), (WINDOW_1, ("main-1",)))
 DEEP_BUDGETS = (*range(1, WHOLE_REPLY), 40, 64)
 
 
@@ -75,9 +77,8 @@ def _exact_drafts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     """As exact-counts; of packs of other kinds too, on whose arms a fault of their kind changes drafts and hardly ever counts."""
     check = "exact-drafts"
     yield from _exact(fixture, tier, check)
-    first, second = map(fixture.stream, DRAFTED)
-    yield from ask(completion(first, WHOLE_REPLY, check), MIXED_2, FLIP_2, WINDOW_1)
-    yield from ask(completion(second, WHOLE_REPLY, check), MIXED_2, FLIP_2)
+    for start, names in SHOWN_ON:
+        yield from (Asked(start, completion(fixture.stream(name), WHOLE_REPLY, check)) for name in names)
 
 
 def _exact(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from harness.plans.streams import lookup_trace
 from harness.records.plan import Tier
 from tests.harness.checks.ideal import fixture
 from tests.harness.plans.planning import asked, plan_of
@@ -49,7 +52,21 @@ def test_companions_are_compared_whole_with_plain_starts_of_their_own() -> None:
 
 def test_the_widest_start_is_in_the_smallest_plan() -> None:
     plan = plan_of("drafter-independence", Tier.MUTATION)
-    assert [start.id for start in plan.starts] == ["plain", "k-15/lookup"]
+    assert [start.id for start in plan.starts] == ["tie/plain", "tie/lookup", "plain", "k-15/lookup"]
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_drafts_hold_the_higher_id_of_a_tie_whose_lower_id_plain_says(tier: Tier) -> None:
+    asked_for = {request.prompt_ids for request in plan_of("drafter-independence", tier).start("tie/lookup").requests}
+    higher = {26: 90, 28: 92}
+    places = [
+        (step.drafts[step.accepted], stream.reply_ids[step.index + 1 + step.accepted])
+        for stream in fixture().companion("tie").streams
+        if stream.prompt_ids in asked_for
+        for step in lookup_trace(stream, 4).rounds
+        if step.accepted < len(step.drafts)
+    ]
+    assert any(higher.get(said) == drafted for drafted, said in places)
 
 
 def test_budget_prefix_crosses_the_natural_end_inside_a_block() -> None:
