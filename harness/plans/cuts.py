@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ HOT_SEEDS = (1, 2)
 HOT_BUDGET = 64
 
 Cut = tuple[int, tuple[str, ...]]  # budget, stops
+Body = tuple[Stream, int, dict[str, Any]]  # prompt, budget, further fields
 
 
 def stop_cut(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -87,26 +88,18 @@ def context_end(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
 
 def stream_join(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     """Each request twice on the same start, streamed and not."""
-    check = "stream-join"
-    starts = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
-    for source, budget, fields in _streamed_bodies(fixture, tier):
-        for request in (completion(source, budget, check, **fields), streamed(source, budget, check, **fields)):
-            yield from ask(request, *starts)
-    starts = (TEXT_PLAIN,) if tier is Tier.MUTATION else TEXT
-    for source, budget, fields in _streamed_characters(fixture, tier):
-        for request in (
-            completion(source, budget, check, role=CHARACTERS, **fields),
-            streamed(source, budget, check, role=CHARACTERS, **fields),
-        ):
-            yield from ask(request, *starts)
-    for seed in HOT_SEEDS if tier is not Tier.MUTATION else ():
-        hot: dict[str, Any] = {"temperature": HOT, "seed": seed, "ignore_eos": True}
-        source = fixture.stream("main-1")
-        for request in (
-            completion(source, HOT_BUDGET, check, role=CHARACTERS, **hot),
-            streamed(source, HOT_BUDGET, check, role=CHARACTERS, **hot),
-        ):
-            yield from ask(request, PLAIN)
+    is_small = tier is Tier.MUTATION
+    yield from _in_both_modes(_streamed_bodies(fixture, tier), (PLAIN, LOOKUP) if is_small else MAIN)
+    yield from _in_both_modes(_streamed_characters(fixture, tier), (TEXT_PLAIN,) if is_small else TEXT, CHARACTERS)
+    if not is_small:
+        hot = ({"temperature": HOT, "seed": seed, "ignore_eos": True} for seed in HOT_SEEDS)
+        yield from _in_both_modes(((fixture.stream("main-1"), HOT_BUDGET, fields) for fields in hot), (PLAIN,), CHARACTERS)
+
+
+def _in_both_modes(bodies: Iterable[Body], starts: Sequence[Start], role: str = "") -> Iterator[Asked]:
+    for source, budget, fields in bodies:
+        for ask_for in (completion, streamed):
+            yield from ask(ask_for(source, budget, "stream-join", role=role, **fields), *starts)
 
 
 def _sources(fixture: Fixture, tier: Tier) -> tuple[Stream, ...]:
@@ -175,7 +168,7 @@ def _over_the_end(fixture: Fixture, room: int, tier: Tier) -> Iterator[tuple[Str
         yield from ((phase, 40) for phase in dict.fromkeys((*phases[:2], *in_a_block[:num_endings])))
 
 
-def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
+def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[Body]:
     hit, repeating = fixture.stream("hit-1"), continued(fixture.stream("repeat-1"), 7)
     yield from _two_stops(hit)
     if tier is Tier.MUTATION:
@@ -191,7 +184,7 @@ def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int
             yield from _two_stops(stream)
 
 
-def _streamed_characters(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
+def _streamed_characters(fixture: Fixture, tier: Tier) -> Iterator[Body]:
     """Yield replies of characters of several bytes, whole, ended inside a character and cut at one; and such as are no UTF-8."""
     text = fixture.companion("text")
     for stream in text.streams:
@@ -206,7 +199,7 @@ def _streamed_characters(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream,
             yield stream, len(stream.reply_ids), {"stop": [stream.reply[7 : 7 + size]]}
 
 
-def _two_stops(stream: Stream) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
+def _two_stops(stream: Stream) -> Iterator[Body]:
     """Yield pairs of which the longer one must be held back while the other, nearly complete too, asks for less."""
     text = stream.reply
     long, rival = text[6:11], text[8:10] + NEVER
