@@ -72,7 +72,7 @@ def _judge_alike(evidence: Evidence, ledger: Ledger, start_id: str, cases: Seque
         if want is None or got is None:  # found above, for want of a list
             continue
         num_compared += len(want)
-        if want != got:
+        if got != want:
             index = first_difference(want, got)
             message = f"round {index} differs from that of {name}, whose pack says the same in other words"
             ledger.fault(case, message, want=_plain_list(want), got=_plain_list(got), first_difference=index)
