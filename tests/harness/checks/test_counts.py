@@ -284,8 +284,8 @@ def test_an_identity_twin_whose_original_is_not_asked_the_same_is_blind() -> Non
 def test_an_identity_twin_is_blind_where_neither_start_made_a_round() -> None:
     run = twin_run()
     for start_id in ("draft", "twin2/draft"):
-        for request in ("main-1/24", "hit-1/24", "main-1/1"):
-            run = altered(run, start_id, request, rounds=())
+        for request in run.plan.start("twin2/draft").requests:
+            run = altered(run, start_id, request.id, rounds=())
     lost = with_predictions_lost(with_predictions_lost(run, "twin2"), "mixed")
     assert "no round was compared with another start's" in blind(findings("exact-drafts", lost))
 
