@@ -54,7 +54,7 @@ REFUSALS = {
     "pack-sink": "config.json: attention_sink_bias=true is not implemented; use a pack without it",
     "pack-codebook": "candidate_selector.predecessor_codebook is missing; write it",
     "pack-of-two-generations": "config.json: conv_group_size=16 belongs to generation 2; use a pack of one generation",
-    "pack-without-convolutions": "layers.0.attention_conv.base_kernel is missing; write it",
+    "pack-lacks-tensors": "layers.0.attention_conv.base_kernel is missing; write it",
     "pack-mask": "config.json: mask_token_id=288 is not below vocab_size=288; correct it",
     "pack-tap": "config.json: target_layer_ids [9]: the target has 3 layers; correct it",
     "pack-block": "config.json: block_size=1 leaves no draft; use 2 or more",
