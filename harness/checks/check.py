@@ -35,6 +35,7 @@ class Ledger:
         self._subject = subject
         self._examined: dict[str, int] = {}
         self._findings: list[Finding] = []
+        self._notes: list[str] = []
 
     def examine(self, start_id: str) -> None:
         """Count one answer of this start as looked at."""
@@ -62,6 +63,10 @@ class Ledger:
     def blind(self, start_id: str, message: str, *, want: Any = None, got: Any = None) -> None:
         """Write down that a precondition did not hold, so that this check proves nothing there."""
         self._add(start_id, "", message, want, got, None, Verdict.BLIND)
+
+    def note(self, text: str) -> None:
+        """Say something that belongs into the report whatever was found."""
+        self._notes.append(text)
 
     def precondition(self, start_id: str, holds: bool, message: str, *, want: Any = None, got: Any = None) -> None:
         """Write down BLIND unless `holds`; a start with a fault of its own says more by that, and nothing is added to it."""
@@ -95,7 +100,9 @@ class Ledger:
                 self.blind(start_id, "examined nothing", want=f"{tagged[start_id]} answers", got=0)
         if not self._examined and not self._findings:
             self.blind("", "examined nothing: the plan asks nothing for this check")
-        return CheckResult(check=self._check.id, examined=self._examined, findings=tuple(self._findings))
+        return CheckResult(
+            check=self._check.id, examined=self._examined, findings=tuple(self._findings), notes=tuple(self._notes)
+        )
 
     def _add(
         self,

@@ -107,7 +107,7 @@ def _judge_drafts_made(evidence: Evidence, ledger: Ledger) -> None:
 def _judge_unpredicted(evidence: Evidence, ledger: Ledger) -> None:
     """Of a drafter that no oracle knows: on the prompts built to hit it drafts, and lands some drafts."""
     for start_id, cases in starts_of(evidence, "drafts-made").items():
-        if not lacked_by_arm(Need.PREDICTIONS, cases[0].facts):
+        if not lacked_by_arm(Need.PREDICTIONS, cases[0].facts, evidence.declared):
             continue
         counts = [case.answer.counts for case in cases if ledger.reply(case) is not None and case.answer.counts is not None]
         for _ in counts:

@@ -21,6 +21,7 @@ from harness.checks import (
     replies,
 )
 from harness.checks.check import Check
+from harness.checks.statistical import sampled
 
 _ORDER = (
     "control-repeat",
@@ -54,6 +55,7 @@ _ORDER = (
     "device-opens",
     "device-passes",
     "capabilities",
+    "sampled-distribution",
     "known-faults",
 )
 
@@ -82,5 +84,6 @@ ALL_CHECKS: tuple[Check, ...] = _in_order(
     grammar.CHECKS,
     devices.CHECKS,
     capabilities.CHECKS,
+    sampled.CHECKS,
     known.CHECKS,
 )

@@ -36,7 +36,7 @@ def walks(
     What the check's own slice asked for must be served, carry counts and be predictable by the plain arm's answer: else a fault.
     """
     for case in evidence.all_cases:
-        if lacked_by_arm(Need.PREDICTIONS, case.facts):
+        if lacked_by_arm(Need.PREDICTIONS, case.facts, evidence.declared):
             continue
         is_asked = check in case.request.checks
         if is_asked and ledger.reply(case) is None:

@@ -64,7 +64,8 @@ def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs)
     declared = description.declared()
     left = _Left({})
     starts = [one for start in plan.starts for one in _played(start, description, left)]
-    starts = _with_references(starts if _samples_with_drafts(declared) else [_unswept(start) for start in starts], left)
+    samples_with_drafts = not lacked_by_subject(Need.SAMPLED_DRAFTS, declared)
+    starts = _with_references(starts if samples_with_drafts else [_unswept(start) for start in starts], left)
     starts = [_supported(_spoken(start, description, left), declared, left) for start in starts]
     starts = [_alike(start, declared, left) for start in starts]
     if description.dialect.ignore_eos is IgnoreEos.BANS:
@@ -201,10 +202,6 @@ def _unlike(starts: Sequence[Start], declared: Declared) -> dict[str, str]:
     return {f"sampled replies on {', '.join(arms)}": OTHER_SAMPLES} if arms else {}
 
 
-def _samples_with_drafts(declared: Declared) -> bool:
-    return any(behaviours.get("temperature") == "engaged" for behaviours in declared.capabilities.values())
-
-
 def _unswept(start: Start) -> Start:
     """Leave out requests that are worth their time on subjects that speculate while sampling."""
     return msgspec.structs.replace(start, requests=tuple(one for one in start.requests if SWEEP not in one.roles))
@@ -274,7 +271,7 @@ def _also_asked(start: Start, requests: Sequence[Request]) -> Start:
 def _shown(start: Start, declared: Declared, needs: Needs, left: _Left) -> Start:
     """Return a start whose requests are read by those checks that can see what they need on its arm."""
     facts = declared.facts_of(start)
-    blind = {check: why for check, wanted in needs.items() for need in wanted if (why := lacked_by_arm(need, facts))}
+    blind = {check: why for check, wanted in needs.items() for need in wanted if (why := lacked_by_arm(need, facts, declared))}
     for check in set(_checks_of(start)) & blind.keys():
         left.out((check,), blind[check])
     return _without(start, blind)
@@ -350,7 +347,7 @@ def _unpredicted(starts: Sequence[Start], declared: Declared, needs: Needs, chec
     """Yield what is not tested on single arms: laws that need a prediction, on arms whose drafter no oracle knows."""
     facts = {start.arm: declared.facts_of(start) for start in starts}
     for check in checks:
-        whys = {arm: lacked_by_arm(need, facts[arm]) for arm in facts for need in needs.get(check, ())}
+        whys = {arm: lacked_by_arm(need, facts[arm], declared) for arm in facts for need in needs.get(check, ())}
         arms = [arm for arm, why in whys.items() if why]
         if arms:
             yield f"{check} on {', '.join(arms)}", whys[arms[0]]

@@ -22,6 +22,7 @@ from harness.plans import (
     prefix,
     refusals,
     replies,
+    sampled,
 )
 from harness.plans.build import Slice
 
@@ -47,5 +48,6 @@ SLICES: Mapping[str, Slice] = _joined(
     logprobs.SLICES,
     grammar.SLICES,
     capabilities.SLICES,
+    sampled.SLICES,
     known.SLICES,
 )

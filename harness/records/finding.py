@@ -50,6 +50,7 @@ class CheckResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     check: str
     examined: dict[str, int]  # start id -> number of answers looked at
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()  # what it has to say where nothing is wrong: rates, sizes of samples
 
 
 class Judgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

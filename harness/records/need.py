@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from harness.records.recording import ArmFacts, Declared
 
@@ -17,10 +18,12 @@ class Need(enum.StrEnum):
     REFUSALS = "refusals"  # refusals name the field that is wrong
     KNOWN_FAULTS = "known-faults"  # its description pins some
     CAPABILITIES = "capabilities"  # its description declares what happens to each field
+    SAMPLED_DRAFTS = "sampled-drafts"  # of an arm that drafts: it drafts for sampled requests too
 
 
 def lacked_by_subject(need: Need, declared: Declared) -> str:
     """Return why a subject cannot show something on any arm; "" where it can."""
+    samples_with_drafts = any(map(_samples_with_drafts, declared.capabilities.values()))
     lacking = {
         Need.COUNTS: (declared.reports_counts, "it does not say what a request drafted, so that it drafts at all is not shown"),
         Need.PATHS: (declared.reports_path, "it names neither path nor reason of a request, nor its plain steps"),
@@ -29,12 +32,23 @@ def lacked_by_subject(need: Need, declared: Declared) -> str:
         Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
         Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
         Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),
+        Need.SAMPLED_DRAFTS: (samples_with_drafts, "it does not speculate while sampling"),
     }
     has, why = lacking[need]
     return "" if has else why
 
 
-def lacked_by_arm(need: Need, facts: ArmFacts) -> str:
+def lacked_by_arm(need: Need, facts: ArmFacts, declared: Declared) -> str:
     """Return why one arm cannot show what its subject can; "" where it can."""
-    drafts_unpredicted = facts.drafter != "none" and not facts.oracle and facts.expect == "engaged"
-    return "counts not predicted: no oracle knows its drafter" if need is Need.PREDICTIONS and drafts_unpredicted else ""
+    if facts.drafter == "none":
+        return ""
+    is_engaged = facts.expect == "engaged"
+    if need is Need.PREDICTIONS and is_engaged and not facts.oracle:
+        return "counts not predicted: no oracle knows its drafter"
+    if need is Need.SAMPLED_DRAFTS and not (is_engaged and _samples_with_drafts(declared.capabilities.get(facts.drafter, {}))):
+        return "it does not speculate while sampling"
+    return ""
+
+
+def _samples_with_drafts(behaviours: Mapping[str, str]) -> bool:
+    return behaviours.get("temperature") == "engaged"

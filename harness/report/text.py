@@ -27,6 +27,7 @@ def gate_table(run: Run, judgement: Judgement) -> str:
         f"{len(judgement.counted)} findings; recipe {run.plan.recipe}"
     )
     lines += [printable(line) for line in known_lines(run, judgement)]
+    lines += [printable(f"{result.check}: {note}") for result in judgement.results for note in result.notes]
     lines += _devices(run.recordings)
     lines += [f"lost on this machine: {printable(loss)}" for loss in run.losses]
     lines += [f"not tested: {what} ({why})" for what, why in judgement.not_tested.items()]

@@ -36,6 +36,7 @@ LAWS = {
     "device-opens": Verdict.DEVICE,
     "device-passes": Verdict.DEVICE,
     "capabilities": Verdict.IGNORED,
+    "sampled-distribution": Verdict.MISMATCH,
     "known-faults": Verdict.KNOWN_GONE,
 }
 

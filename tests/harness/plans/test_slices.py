@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from harness.checks.registry import ALL_CHECKS
 from harness.plans.build import build_plan
+from harness.plans.fit import fitted
 from harness.plans.registry import SLICES
 from harness.records.plan import Tier
+from harness.subjects.description import load_description
 from tests.harness.checks.ideal import fixture
 from tests.harness.plans.planning import FAMILIES, plan_of, size
 
@@ -62,5 +65,6 @@ def test_all_slices_merge_into_one_plan(tier: Tier) -> None:
 
 def test_the_whole_gate_keeps_its_budget_of_starts_and_requests() -> None:
     plan = build_plan(fixture(), Tier.GATE, SLICES, list(SLICES))
-    assert len(plan.starts) <= 40
-    assert size(plan) <= 1700
+    asked = fitted(plan, load_description("forward-serve"), fixture(), {check.id: check.needs for check in ALL_CHECKS})
+    assert len(asked.starts) <= 40
+    assert size(asked) <= 1300
