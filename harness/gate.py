@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
@@ -19,6 +21,7 @@ from harness.fabricate.twins import is_container, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
+from harness.plans.near_ties import follow_up
 from harness.plans.registry import SLICES
 from harness.records.files import read_json
 from harness.records.finding import Judgement
@@ -106,13 +109,21 @@ def record(options: GateOptions, progress: Callable[[Recording], None] = lambda 
     with tempfile.TemporaryDirectory(prefix="draftproof-") as scratch:
         workdir = Path(scratch)
         tracer_control, decoys = _control(description, workdir, machine) if options.traced else (None, ())
-        recordings = record_plan(
-            plan,
-            Setting(subject=description.name, locator=Located(fixture)),
-            lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
-            cores=CORES if description.parallel_arms else CORES[:1],
-            progress=progress,
-        )
+
+        def recorded(asked: Plan) -> tuple[Recording, ...]:
+            return record_plan(
+                asked,
+                Setting(subject=description.name, locator=Located(fixture)),
+                lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
+                cores=CORES if description.parallel_arms else CORES[:1],
+                progress=progress,
+            )
+
+        recordings = recorded(plan)
+        further = () if description.certified else follow_up(plan, recordings, description.declared())
+        if further:
+            recordings += recorded(msgspec.structs.replace(plan, starts=further))
+            plan = msgspec.structs.replace(plan, starts=(*plan.starts, *further))
     run = Run(
         plan=plan,
         subject=description.name,

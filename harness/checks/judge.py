@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from harness.checks.check import Check, Ledger
 from harness.checks.evidence import Evidence
 from harness.checks.known import marked
+from harness.checks.statistical.uncertified import excused
 from harness.oracle.draft_model import ALONE
 from harness.records.finding import CheckResult, Judgement, Verdict
 from harness.records.need import lacked_by_subject
@@ -17,7 +18,7 @@ def judge(run: Run, checks: Sequence[Check]) -> Judgement:
     """Judge a run by the checks that its plan names.
 
     A subject that died is DIED even where no check read it; a run without tracing is NOT-TRACED at best. Findings that are faults which
-    the subject's description pins do not count.
+    the subject's description pins do not count, nor do near-ties on subjects that are not certified.
     """
     evidence = Evidence(run)
     wanted = set(run.plan.checks)
@@ -27,6 +28,7 @@ def judge(run: Run, checks: Sequence[Check]) -> Judgement:
     not_tested = {check.id: why for check in asked if (why := _why_not(run, check))}
     tested = [check for check in asked if check.id not in not_tested]
     results = marked(run, [apply(check, evidence) for check in tested if check.after is None])
+    results = excused(evidence, results)
     results += tuple(apply_after(check, evidence, results) for check in tested if check.after is not None)
     return Judgement(verdict=_verdict(run, results), results=results, not_tested={**run.plan.not_tested, **not_tested})
 

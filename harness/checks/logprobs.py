@@ -13,7 +13,7 @@ from harness.checks.check import Check, Ledger
 from harness.checks.compare import asked_of, equal_to, served, starts_of
 from harness.checks.evidence import Case, Evidence
 from harness.checks.scores import BrokenScoresError, Scored, as_float32, ids_by_text, log_softmax, read_logprobs, rows_of
-from harness.checks.statistical.bands import agree
+from harness.checks.statistical.bands import agree, band_of
 from harness.oracle.spelling import NUM_IDS, spell
 from harness.records.finding import Verdict
 from harness.records.recording import Reply
@@ -127,7 +127,7 @@ def _compare_with_plain(evidence: Evidence, ledger: Ledger, case: Case) -> None:
 
 def _equal_scores(evidence: Evidence, ledger: Ledger, case: Case, what: str, want: Any, got: Any) -> bool:
     """Hold scores against others bit for bit; within a band where a subject's rows depend on who shares their pass."""
-    if not evidence.declared.exact_scores and agree(want, got):
+    if not evidence.declared.exact_scores and agree(want, got, band_of(is_certified=evidence.declared.certified)):
         return True
     return ledger.compare(case, what, want, got)
 
@@ -156,7 +156,9 @@ def _rescore(
 def _is_same(evidence: Evidence, want: Scored, got: Scored) -> bool:
     if evidence.declared.exact_scores:
         return _without_offset(want) == _without_offset(got)
-    return want.token == got.token and agree((want.logprob, dict(want.alternatives)), (got.logprob, dict(got.alternatives)))
+    band = band_of(is_certified=evidence.declared.certified)
+    said, shown = ((one.logprob, dict(one.alternatives)) for one in (want, got))
+    return want.token == got.token and agree(said, shown, band)
 
 
 def _without_offset(one: Scored) -> tuple[object, ...]:

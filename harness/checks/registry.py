@@ -21,7 +21,7 @@ from harness.checks import (
     replies,
 )
 from harness.checks.check import Check
-from harness.checks.statistical import sampled
+from harness.checks.statistical import sampled, uncertified
 
 _ORDER = (
     "control-repeat",
@@ -56,6 +56,7 @@ _ORDER = (
     "device-passes",
     "capabilities",
     "sampled-distribution",
+    "near-ties",
     "known-faults",
 )
 
@@ -85,5 +86,6 @@ ALL_CHECKS: tuple[Check, ...] = _in_order(
     devices.CHECKS,
     capabilities.CHECKS,
     sampled.CHECKS,
+    uncertified.CHECKS,
     known.CHECKS,
 )

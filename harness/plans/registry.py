@@ -15,6 +15,7 @@ from harness.plans import (
     grammar,
     known,
     logprobs,
+    near_ties,
     neighbours,
     oracle,
     order,
@@ -49,5 +50,6 @@ SLICES: Mapping[str, Slice] = _joined(
     grammar.SLICES,
     capabilities.SLICES,
     sampled.SLICES,
+    near_ties.SLICES,
     known.SLICES,
 )

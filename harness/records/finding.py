@@ -41,7 +41,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     got: Any = None
     first_difference: int | None = None  # index into the compared sequence
     repeat: str = ""  # the command that repeats it
-    known: str = ""  # XFAIL: the known fault that it is, which does not count against the subject
+    known: str = ""  # XFAIL: the known fault that it is, or NEAR-TIE, which does not count against the subject
 
 
 class CheckResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

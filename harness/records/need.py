@@ -18,6 +18,7 @@ class Need(enum.StrEnum):
     REFUSALS = "refusals"  # refusals name the field that is wrong
     KNOWN_FAULTS = "known-faults"  # its description pins some
     CAPABILITIES = "capabilities"  # its description declares what happens to each field
+    UNCERTIFIED = "uncertified"  # its replies may differ as near-ties
     SAMPLED_DRAFTS = "sampled-drafts"  # of an arm that drafts: it drafts for sampled requests too
 
 
@@ -32,6 +33,7 @@ def lacked_by_subject(need: Need, declared: Declared) -> str:
         Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
         Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
         Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),
+        Need.UNCERTIFIED: (not declared.certified, "its replies are certified: whatever differs is a fault"),
         Need.SAMPLED_DRAFTS: (samples_with_drafts, "it does not speculate while sampling"),
     }
     has, why = lacking[need]

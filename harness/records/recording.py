@@ -194,6 +194,8 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     never_equal: tuple[str, ...] = ()  # keys of an answer's body that differ each time, beside ids and times
     capabilities: dict[str, dict[str, str]] = {}  # drafter -> capability -> behaviour
     known_faults: tuple[KnownFault, ...] = ()
+    certified: bool = True  # replies that differ are faults; else the classifier tells near-ties from them
+    near_tie_budget: int = 0  # how many near-ties a run may have
 
     def facts_of(self, start: Start) -> ArmFacts:
         """Return the facts of a start: its arm's, without a drafter where it may draft 0 tokens. KeyError as `width_of`."""

@@ -59,6 +59,8 @@ class Description(Strict, frozen=True):
     fixtures: Fixtures = Fixtures()
     capabilities: dict[str, dict[Capability, Behaviour]] = {}  # by drafter; "any": of all that draft
     known_faults: tuple[KnownFault, ...] = ()
+    certified: bool = True  # equal requests give equal replies to the bit: what differs is a fault, and never classified
+    near_tie_budget: NonNegative = 0  # how many near-ties a run may have where it is not certified
     parallel_arms: bool = True  # False: a process-wide lock lets only one arm live at a time
     path: str = ""
 
@@ -100,6 +102,8 @@ class Description(Strict, frozen=True):
             never_equal=self.dialect.never_equal,
             capabilities=self._behaviours(),
             known_faults=self.known_faults,
+            certified=self.certified,
+            near_tie_budget=self.near_tie_budget,
         )
 
     def _behaviours(self) -> dict[str, dict[str, str]]:

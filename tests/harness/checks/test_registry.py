@@ -37,6 +37,7 @@ LAWS = {
     "device-passes": Verdict.DEVICE,
     "capabilities": Verdict.IGNORED,
     "sampled-distribution": Verdict.MISMATCH,
+    "near-ties": Verdict.MISMATCH,
     "known-faults": Verdict.KNOWN_GONE,
 }
 

@@ -73,6 +73,7 @@ def test_the_reference_engine_plays_every_part_itself(tier: Tier) -> None:
         assert start == msgspec.structs.replace(want, requests=kept)
     assert got.not_tested == {
         "sampled-distribution": "it does not speculate while sampling",
+        "near-ties": "its replies are certified: whatever differs is a fault",
         "known-faults": "its description pins no fault",
     }
     assert got.checks == tuple(check for check in plan.checks if check not in got.not_tested)
