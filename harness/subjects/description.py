@@ -25,6 +25,7 @@ from harness.subjects.tables import (
     Fixtures,
     Launch,
     Limits,
+    NonNegative,
     Ready,
     Requirements,
     Source,

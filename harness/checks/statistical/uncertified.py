@@ -155,7 +155,7 @@ class _Sight:
             got=pair.got,
             index=pair.index,
             damage=self._damage(),
-            num_drafted=counts.drafted if counts else 0,
+            num_drafted=counts.drafted if counts else None,
             plain_again=self._replies("plain", AGAIN),
             drafting_again=self._replies("drafting", AGAIN),
             histories={
