@@ -49,7 +49,7 @@ SLICES: dict[str, Slice] = {CHECK: near_ties}
 
 def follow_up(plan: Plan, recordings: Sequence[Recording], declared: Declared) -> tuple[Start, ...]:
     """Return the further starts that a recorded plan calls for; none where no reply differs by a token."""
-    differing = followed(plan, recordings)
+    differing = followed(plan, recordings, declared)
     starts: list[Start] = []
     for number, one in enumerate(differing):
         starts += _of_difference(number, one, plan.start(one.start.reference or ""), declared)

@@ -122,9 +122,11 @@ def _sizes(one: _Told) -> str:
 def _told(evidence: Evidence) -> Iterator[_Told]:
     """Yield what each compared pair of replies is."""
     run = evidence.run
-    numbers = {(one.start.id, one.request.id): number for number, one in enumerate(followed(run.plan, run.recordings))}
+    numbers = {
+        (one.start.id, one.request.id): number for number, one in enumerate(followed(run.plan, run.recordings, run.declared))
+    }
     bands: dict[str, Band | None] = {}
-    for pair in compared(run.plan, run.recordings):
+    for pair in compared(run.plan, run.recordings, run.declared):
         if pair.index is None:
             yield _Told(pair, Classified(Kind.EQUAL, "every token is plain's"))
             continue

@@ -149,3 +149,10 @@ def test_no_further_start_is_read_by_any_other_check_or_followed_in_its_turn() -
     assert len(further) == 5
     assert all(request.checks == () and start.reference is None for start in further for request in start.requests)
     assert follow_up(run.plan, run.recordings, DECLARED) == tuple(further)
+
+
+def test_sampled_replies_of_an_arm_that_takes_other_random_numbers_are_not_compared() -> None:
+    arms = {"plain": ArmFacts(), "lookup": ArmFacts("ngram", samples_alike=False)}
+    declared = msgspec.structs.replace(DECLARED, arms=arms)
+    got = judged(run_of(asked(temperature=0.8, top_k=2, seed=17), None, declared=declared))
+    assert notes(got)[0].startswith("3 replies compared with plain's, 0 of them pinned faults: 3 EQUAL")
