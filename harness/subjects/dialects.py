@@ -122,6 +122,7 @@ def _with_counts(reply: Reply, body: Any, description: Description) -> Heard:
     if fields is None or body is None:
         return Heard(reply, usage_counts=usage_counts, rounds=rounds)
     counts = answer_counts.read(body, fields, reply, may_lack=_may_lack(description))
+    rounds = rounds if rounds is not None else answer_counts.read_rounds(body, fields)
     return Heard(reply, counts=counts, usage_counts=usage_counts, rounds=rounds)
 
 

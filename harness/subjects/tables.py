@@ -135,6 +135,7 @@ class AnswerCounts(Strict, frozen=True):
     drafted: str
     accepted: str
     rounds: str = ""
+    per_round: str = ""  # a list of [drafted ids, accepted]
 
 
 class CountsSource(Strict, frozen=True):

@@ -29,7 +29,7 @@ from harness.records.recording import Answer, Recording, Run
 CHECK = "near-ties"
 # Roles of requests, as plans spell them.
 AGAIN, AFTER, BESIDE = "again", "after", "beside"
-SCORED, FORCED, NUDGED, CALIBRATES = "scored", "forced", "nudged", "calibrates"
+SCORED, FORCED, NUDGED, SWEPT, CALIBRATES = "scored", "forced", "nudged", "swept", "calibrates"
 OF_REPLIES = re.compile(
     r"^(ids|text|finish_reason|stop_reason|completion_tokens|the reply of the longest budget, cut)\b.*differs"
 )
@@ -106,17 +106,21 @@ def _sizes(one: _Told) -> str:
     assert band is not None, "nothing is a near-tie without a band"
     assert gap is not None, "nothing is a near-tie without a gap"
     assert one.pair.index is not None, "what is equal is no near-tie"
-    known = [size for size in seen.forced if size is not None]
-    forced = (
-        f"{sum(size == 0 for size in known)} of {len(seen.forced)} tokens at plain's own choice"
-        if seen.is_greedy
-        else (f"{sum(size == 0 for size in known)} of {len(seen.forced)} tokens within plain's reach")
-    )
     return (
         f"{one.pair.got[one.pair.index]} for plain's {one.pair.want[one.pair.index]}, gap {gap:.2g}, larger than {band.rank(gap)} of "
-        f"plain's own {len(band.gaps)}; band {band.width:.2g} of {band.num_scores} scores; teacher-forced {forced}, "
-        f"{sum(size > 0 for size in known)} below by {one.is_what.worst_forced or 0:.2g} at most"
+        f"plain's own {len(band.gaps)}; band {band.width:.2g} of {band.num_scores} scores; {_forced_text(seen)}"
     )
+
+
+def _forced_text(seen: Observed) -> str:
+    """Say where the tokens of a reply lie, forced through the plain arm."""
+    known = [size for size in seen.forced if size is not None]
+    if not known:
+        return "not teacher-forced: what may be chosen there is not known"
+    where = "at plain's own choice" if seen.is_greedy else "within plain's reach"
+    below = [size for size in known if size > 0]
+    told = f"teacher-forced {len(known) - len(below)} of {len(seen.forced)} tokens {where}"
+    return f"{told}, {len(below)} below by {max(below):.2g} at most" if below else told
 
 
 def _told(evidence: Evidence) -> Iterator[_Told]:
@@ -200,16 +204,23 @@ class _Sight:
         return None
 
     def _nudge_gap(self) -> float | None:
-        """Return twice the least nudge, up of one token and down of the other, with which plain says the other one."""
+        """Return twice the least nudge with which plain says the other token: up of that one and down of its own.
+
+        A draw from all ids comes by it, or past it, on its way through them in their order.
+        """
         pair = self._pair
         assert pair.index is not None, "what is equal needs no nudge"
+        if pair.is_cut:
+            return None
+        before, want, got = pair.want[: pair.index], pair.want[pair.index], pair.got[pair.index]
         own = (pair.request.body or {}).get("logit_bias") or {}
-        token = str(pair.got[pair.index])
         sizes = []
-        for request, answer in self._asked("plain", NUDGED):
-            ids = ids_of(answer)
-            if ids is not None and ids[: pair.index + 1] == pair.got[: pair.index + 1]:
-                sizes.append(2 * ((request.body or {})["logit_bias"][token] - own.get(token, 0.0)))
+        for role in (NUDGED, SWEPT):
+            for request, answer in self._asked("plain", role):
+                said = (ids_of(answer) or ())[: pair.index + 1]
+                is_there = said[: pair.index] == before and len(said) > pair.index
+                if is_there and (said[-1] == got or (role == SWEPT and (got - want) * (said[-1] - got) > 0)):
+                    sizes.append(2 * abs((request.body or {})["logit_bias"][str(got)] - own.get(str(got), 0.0)))
         return min(sizes, default=None)
 
     def _forced(self) -> Iterator[float | None]:
@@ -231,7 +242,7 @@ class _Sight:
     def _texts(self) -> Mapping[int, str]:
         """The texts of ids: as plain's scored replies tell them, and those of the fabricated tokenizer."""
         texts = {token: spell((token,)) for token in range(NUM_IDS)}
-        for role in (SCORED, FORCED, NUDGED):
+        for role in (SCORED, FORCED, NUDGED, SWEPT):
             for _, answer in self._asked("plain", role):
                 texts.update(zip(ids_of(answer) or (), (one.token for one in _scores(answer)), strict=False))
         return texts
