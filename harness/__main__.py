@@ -1,7 +1,7 @@
 """The `draftproof` command: the same gate as `pytest harness`, for the shell.
 
-Exit codes of `run`, `judge` and `doctor`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the machine lacks something, 4 held but NOT-TRACED,
-70 internal. Those of `mutate` stand in harness/mutation.
+Exit codes of `run`, `judge`, `replay` and `doctor`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the machine lacks something, 4 held but
+NOT-TRACED, 70 internal. Those of `mutate` stand in harness/mutation.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from rich.progress import Progress
 
 from harness.errors import DraftproofError, MachineError, UsageError
 from harness.fabricate.store import clean, default_cache, fabricate
-from harness.gate import DEFAULT_RECIPE, GateOptions, judged, plan_of, recomputed, record
+from harness.gate import DEFAULT_RECIPE, GateOptions, explained, judged, plan_of, recomputed, record
 from harness.mutation.mutate import Options as MutateOptions
 from harness.mutation.mutate import mutate as run_mutants
 from harness.records.files import read_json, write_json
 from harness.records.finding import Judgement, Verdict
 from harness.records.plan import Tier
 from harness.records.recording import Recording, Run
+from harness.replay import attempt_json, attempt_text, keep, replayed
 from harness.report.checkup import checkup_table, closing_line
 from harness.report.text import findings_text, gate_table
 from harness.subjects.description import load_description
@@ -60,12 +61,12 @@ def run(
     recipe: Recipe = DEFAULT_RECIPE,
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Without strace; the verdict is NOT-TRACED.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List starts and requests, and ask nothing.")] = False,
-    plan: Annotated[Path | None, typer.Option("--plan", help="Ask this plan (JSON) instead of the tier's.")] = None,
+    replays: Annotated[Path | None, typer.Option("--replays", help="Where findings are kept (default: below reports/).")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the recorded run here, for `judge`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Record every arm of a subject and judge it."""
-    options = GateOptions(subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe, plan=plan)
+    options = GateOptions(subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe)
     if show:
         for start in plan_of(options, fabricate(recipe)).starts:
             typer.echo(f"{start.id}: " + " ".join(each.id for each in start.requests))
@@ -73,7 +74,22 @@ def run(
     recorded = _record(options)
     if save:
         write_json(save, recorded)
-    _finish(recorded, judged(recorded), as_json)
+    judgement = keep(recorded, explained(recorded, judged(recorded), recipe), options, replays)
+    _finish(recorded, judgement, as_json)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A finding that a run kept.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print each attempt's verdict and findings as JSON lines.")] = False,
+) -> None:
+    """Ask again what a kept finding needs, and nothing else: exit 2 where it repeats, 0 where it does not."""
+    verdict = None
+    for outcome in replayed(file, _tell):
+        verdict = outcome.verdict
+        typer.echo(attempt_json(outcome) if as_json else attempt_text(outcome))
+    assert verdict is not None, "a file without attempts is not written"
+    raise typer.Exit(_exit_code(verdict))
 
 
 @app.command()
@@ -91,7 +107,7 @@ def judge(
     else:
         source = "taken from the file" if recorded.expectations else "none: the file holds none"
     typer.echo(f"expectations: {source}", err=True)
-    _finish(recorded, judged(recorded), as_json)
+    _finish(recorded, explained(recorded, judged(recorded), recipe if recompute else None), as_json)
 
 
 @app.command()
@@ -166,15 +182,15 @@ def mutate(
 def _record(options: GateOptions) -> Run:
     console = Console(stderr=True)
     if not console.is_terminal:
-        return record(options, lambda recording: typer.echo(_progress_line(recording), err=True))
+        return record(options, _tell)
     total = len(plan_of(options, fabricate(options.recipe)).starts)
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("starts", total=total)
         return record(options, lambda _recording: progress.advance(task))
 
 
-def _progress_line(recording: Recording) -> str:
-    return f"recorded {recording.start.id}: {len(recording.answers)} answers in {recording.seconds:.2f} s"
+def _tell(recording: Recording) -> None:
+    typer.echo(f"recorded {recording.start.id}: {len(recording.answers)} answers in {recording.seconds:.2f} s", err=True)
 
 
 def _finish(recorded: Run, judgement: Judgement, as_json: bool) -> None:
@@ -187,8 +203,12 @@ def _finish(recorded: Run, judgement: Judgement, as_json: bool) -> None:
             if recording.failure:
                 typer.echo(f"{recording.start.id}: {recording.failure}\n")
         typer.echo(gate_table(recorded, judgement))
+    raise typer.Exit(_exit_code(judgement.verdict))
+
+
+def _exit_code(verdict: Verdict) -> ExitCode:
     codes = {Verdict.LOSSLESS: ExitCode.LOSSLESS, Verdict.NOT_TRACED: ExitCode.NOT_TRACED}
-    raise typer.Exit(codes.get(judgement.verdict, ExitCode.FINDINGS))
+    return codes.get(verdict, ExitCode.FINDINGS)
 
 
 def main() -> None:

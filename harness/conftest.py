@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.errors import DraftproofError
 from harness.fabricate.store import fabricate
-from harness.gate import GateOptions, judged, plan_of, record
+from harness.gate import GateOptions, explained, judged, plan_of, record
 from harness.mutation.catalogue import load_catalogue
 from harness.mutation.matrix import ExitCode
 from harness.mutation.mutate import Options as MutateOptions
@@ -23,6 +23,7 @@ from harness.records.finding import Judgement
 from harness.records.outcome import MutationReport
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Recording, Run
+from harness.replay import keep
 from harness.report.text import gate_table
 
 OPTIONS = pytest.StashKey[GateOptions]()
@@ -38,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--no-trace", action="store_true", help="run without strace; the verdict is NOT-TRACED at best")
     group.addoption("--mutants", action="store_true", help="run the mutant catalogue in place of the gate")
     group.addoption("--full", action="store_true", help="with --mutants: ask every check of every mutant")
+    group.addoption("--replays", type=Path, help="where findings are kept, for `draftproof replay` (default: below reports/)")
     group.addoption("--save", type=Path, help="write the recorded run to this file, for `draftproof judge`")
 
 
@@ -127,7 +129,8 @@ def outcome(request: pytest.FixtureRequest) -> tuple[Run, Judgement]:
         raise pytest.exit(f"{type(error).__name__}: {error}", returncode=3) from error
     if config.getoption("--save"):
         write_json(config.getoption("--save"), run)
-    config.stash[OUTCOME] = run, judged(run)
+    judgement = explained(run, judged(run), options.recipe)
+    config.stash[OUTCOME] = run, keep(run, judgement, options, config.getoption("--replays"))
     return config.stash[OUTCOME]
 
 

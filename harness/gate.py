@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from harness.checks.divergence import no_gaps, with_divergences
+from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
@@ -23,7 +25,6 @@ from harness.plans.build import build_plan
 from harness.plans.fit import fitted
 from harness.plans.near_ties import follow_up
 from harness.plans.registry import SLICES
-from harness.records.files import read_json
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
@@ -48,7 +49,6 @@ class GateOptions:
     checks: tuple[str, ...] = ()  # () = all
     traced: bool = True
     recipe: Path = DEFAULT_RECIPE
-    plan: Path | None = None  # a plan to be asked as it is, in place of the tier's
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,7 @@ class Containers(Located):
 
 
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
-    """Build the plan that the options ask for, as the subject can be asked it; or read it.
-
-    Raises UsageError for a plan of another recipe than the options fabricate.
-    """
-    if options.plan is not None:
-        return _given(options.plan, fixture)
+    """Build the plan that the options ask for, as the subject can be asked it."""
     description = load_description(options.subject)
     wanted: Collection[str] = options.checks or tuple(SLICES)
     asked = set(wanted)  # a pinned fault, and what it leaves, is told by what the fault's own check finds
@@ -91,30 +86,35 @@ def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
     return fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
 
 
-def _given(path: Path, fixture: Fixture) -> Plan:
-    plan = read_json(path, Plan)
-    if plan.recipe != fixture.recipe:
-        raise UsageError(f"{path}: recipe={plan.recipe} is not the {fixture.recipe} that is fabricated; give its own recipe")
-    return plan
-
-
 def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:
     """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged."""
-    began = time.monotonic()
     description = load_description(options.subject)
     require(description, default_cache(os.environ))
     fixture = fabricate(options.recipe)
-    plan = plan_of(options, fixture)
-    machine = probe(traced=options.traced)
+    return asked(plan_of(options, fixture), fixture, description, traced=options.traced, progress=progress)
+
+
+def asked(
+    plan: Plan,
+    fixture: Fixture,
+    description: Description,
+    *,
+    traced: bool,
+    overlay: Path | None = None,
+    progress: Callable[[Recording], None] = lambda _recording: None,
+) -> Run:
+    """Drive a subject through a plan as it is, from its own source tree or from another, and return the run, unjudged."""
+    began = time.monotonic()
+    machine = probe(traced=traced)
     with tempfile.TemporaryDirectory(prefix="draftproof-") as scratch:
         workdir = Path(scratch)
-        tracer_control, decoys = _control(description, workdir, machine) if options.traced else (None, ())
+        tracer_control, decoys = _control(description, workdir, machine) if traced else (None, ())
 
-        def recorded(asked: Plan) -> tuple[Recording, ...]:
+        def recorded(part: Plan) -> tuple[Recording, ...]:
             return record_plan(
-                asked,
-                Setting(subject=description.name, locator=Located(fixture)),
-                lambda core: Launcher(description, workdir, core, traced=options.traced, machine=machine),
+                part,
+                Setting(subject=description.name, locator=Located(fixture), overlay=overlay),
+                lambda core: Launcher(description, workdir, core, traced=traced, machine=machine),
                 cores=CORES if description.parallel_arms else CORES[:1],
                 progress=progress,
             )
@@ -153,3 +153,17 @@ def _control(description: Description, workdir: Path, machine: Machine) -> tuple
 def judged(run: Run) -> Judgement:
     """Judge a run by the checks that its plan names."""
     return judge(run, ALL_CHECKS)
+
+
+def explained(run: Run, judgement: Judgement, recipe: Path | None) -> Judgement:
+    """Return a judgement whose findings on replies tell where those left the right ones.
+
+    With the `recipe` that the run was recorded on, how close a choice was is computed from its files; without, or with another
+    one, it is read from the recording, if that tells.
+    """
+    if not judgement.findings:
+        return judgement
+    fixture = None if recipe is None else fabricate(recipe)
+    has_files = fixture is not None and fixture.recipe == run.plan.recipe
+    gaps = Oracle(Containers(fixture)).gaps if fixture is not None and has_files else no_gaps
+    return with_divergences(Evidence(run), judgement, gaps)

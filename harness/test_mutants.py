@@ -6,7 +6,8 @@ import pytest
 
 from harness.mutation.matrix import ExitCode
 from harness.records.outcome import MutationReport, Outcome
-from harness.report.text import findings_text, printable
+from harness.report.escape import printable
+from harness.report.text import findings_text
 
 
 def test_mutant(mutant_id: str, mutation: tuple[ExitCode, MutationReport]) -> None:

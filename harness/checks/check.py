@@ -24,6 +24,9 @@ class Check:
     judge: Callable[[Evidence, Ledger], None]
     needs_trace: bool = False  # without tracing it is listed as not tested
     after: Callable[[Evidence, Sequence[CheckResult], Ledger], None] | None = None  # judges what the other checks found
+    reads_order: bool = (
+        False  # its law is about what came before or beside: its requests keep their order, and are repeated with it
+    )
     needs: tuple[Need, ...] = ()  # what a subject must show for it; one that does not is listed as not tested
 
 

@@ -221,6 +221,7 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "At the end of the context status, ids and finish are the plain arm's, and the next request is served.",
         _judge_context_end,
+        reads_order=True,
     ),
     Check(
         "stream-join",

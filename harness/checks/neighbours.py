@@ -94,5 +94,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "Requests sent at once have the replies and paths that they have alone, and nothing of one is in another.",
         _judge_neighbours,
+        reads_order=True,
     ),
 )

@@ -116,11 +116,13 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "A request's reply and path are the same alone on a fresh server and after any other request.",
         _judge_request_order,
+        reads_order=True,
     ),
     Check(
         "cancel-frees",
         Verdict.MISMATCH,
         "A client that leaves ends its request at once, and the next request is untouched.",
         _judge_cancel_frees,
+        reads_order=True,
     ),
 )

@@ -76,5 +76,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "A request resumes from exactly the tokens that its prompt shares with what was run before, and is answered as uncached.",
         _judge_prefix_cache,
+        reads_order=True,
     ),
 )

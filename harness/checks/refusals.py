@@ -100,6 +100,7 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "Bad flags, packs, containers and bodies are refused by name with the right status, and the next request is untouched.",
         _judge_refusals,
+        reads_order=True,
         needs=(Need.REFUSALS,),
     ),
 )

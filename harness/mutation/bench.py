@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from harness.checks.replays import Place
 from harness.mutation.arena import Arena
 from harness.mutation.entry import Activation, Mutant
 from harness.mutation.look import Ask, Look, look
@@ -15,6 +16,7 @@ from harness.mutation.workshop import Workshop
 from harness.records.finding import Finding
 from harness.records.outcome import MutantResult, Outcome
 from harness.records.plan import Tier
+from harness.records.replay import Mutation, PlantedEdit, Replay
 
 _EVENTS = (Outcome.UNVIABLE, Outcome.TIMEOUT, Outcome.NO_START, Outcome.DIED)
 
@@ -26,6 +28,7 @@ class Finished:
     result: MutantResult
     log: str
     diff: str
+    replays: Mapping[Place, Replay] = field(default_factory=dict)  # of what it found, where that was not as expected
 
 
 def run_mutant(workshop: Workshop, mutant: Mutant, arena: Arena | None, *, full: bool = False, fingerprint: str = "") -> Finished:
@@ -39,7 +42,8 @@ def run_mutant(workshop: Workshop, mutant: Mutant, arena: Arena | None, *, full:
     decision = decide(mutant.entry, looks[0].attempt, confirmation)
     result = _result(workshop, mutant, decision, looks, time.monotonic() - began, fingerprint)
     told = [f"{mutant.id}: {decision.outcome.value} {decision.reason}".rstrip(), *(each.log for each in looks)]
-    return Finished(result, "\n\n".join(told) + "\n", diff_of(mutant, workshop.source.read))
+    replays = {} if decision.outcome is Outcome.KILLED else _replays(workshop, mutant, looks)
+    return Finished(result, "\n\n".join(told) + "\n", diff_of(mutant, workshop.source.read), replays)
 
 
 def first_ask(workshop: Workshop, mutant: Mutant, *, full: bool) -> Ask:
@@ -92,6 +96,18 @@ def _result(
         seconds=seconds,
         fingerprint=fingerprint,
     )
+
+
+def _replays(workshop: Workshop, mutant: Mutant, looks: Sequence[Look]) -> dict[Place, Replay]:
+    """Return what repeats the first finding of each check, with the fault planted again."""
+    edits = tuple(PlantedEdit(edit.file, edit.find, edit.replace) for edit in mutant.edits)
+    mutation = Mutation(mutant.id, edits, dict(mutant.entry.env))
+    replays: dict[Place, Replay] = {}
+    for finding in _first_of_each(looks):
+        run = next((each.run for each in looks if finding in each.attempt.findings), None)
+        if run is not None:
+            replays |= workshop.laws.replays(run, [finding], mutation)
+    return replays
 
 
 def _first_of_each(looks: Sequence[Look]) -> tuple[Finding, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from harness.report.text import printable
+from harness.report.escape import printable
 
 _NOT_XML = re.compile("[^\t\n -~\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 _LEGACY_COMMAND = "##["

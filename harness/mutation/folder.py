@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.checks.replays import named
 from harness.errors import UsageError
 from harness.mutation.bench import Finished
 from harness.records.files import write_bytes, write_json
@@ -28,9 +29,12 @@ class RunFolder:
         return self.path / JOURNAL
 
     def save(self, finished: Finished) -> None:
-        """Write one mutant's log and diff."""
+        """Write one mutant's log and diff, and what repeats its findings where they were not as expected."""
         write_bytes(self.path / "logs" / f"{finished.result.id}.log", finished.log.encode("utf-8", "backslashreplace"))
         write_bytes(self.path / "diffs" / f"{finished.result.id}.diff", finished.diff.encode("utf-8", "backslashreplace"))
+
+        for name, replay in named(finished.replays).items():
+            write_json(self.path / "replays" / finished.result.id / name, replay)
 
     def save_probe(self, probe: ProbeResult) -> None:
         """Write what a probe saw."""
@@ -44,9 +48,9 @@ class RunFolder:
         write_json(self.path / OUTCOMES, outcomes)
 
 
-def new_folder(reports: Path, subject: str, now: datetime.datetime) -> RunFolder:
-    """Make a folder that nobody has: reports/mutate-<subject>-<UTC time>, with a number where two runs share a second."""
-    stem = f"mutate-{subject}-{now.astimezone(datetime.UTC):%Y%m%dT%H%M%SZ}"
+def new_folder(reports: Path, subject: str, now: datetime.datetime, kind: str = "mutate") -> RunFolder:
+    """Make a folder that nobody has: reports/<kind>-<subject>-<UTC time>, with a number where two runs share a second."""
+    stem = f"{kind}-{subject}-{now.astimezone(datetime.UTC):%Y%m%dT%H%M%SZ}"
     reports.mkdir(parents=True, exist_ok=True)
     number = 1
     while True:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from harness.checks.check import Check
+from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
+from harness.checks.replays import Origin, Place, replays_of
 from harness.plans.build import Slice, build_plan
-from harness.records.finding import Judgement
+from harness.records.finding import Finding, Judgement
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Start, Tier
 from harness.records.recording import Run
+from harness.records.replay import Mutation, Replay
 
+MakeReplays = Callable[[Run, Sequence[Finding], Mutation], Mapping[Place, Replay]]
 CONTROL = "control-"  # checks of this prefix judge the harness; the tool's own catalogue proves them
 
 
@@ -28,6 +32,7 @@ class Laws:
     plan: Callable[[Tier, Collection[str]], Plan]
     judge: Callable[[Run], Judgement]
     recipe: str = ""
+    replays: MakeReplays = lambda _run, _findings, _mutation: {}  # what repeats findings with a fault planted
 
     @property
     def proper(self) -> tuple[str, ...]:
@@ -35,8 +40,16 @@ class Laws:
         return tuple(check for check in self.checks if not check.startswith(CONTROL))
 
 
-def laws_of(fixture: Fixture, checks: Sequence[Check], slices: Mapping[str, Slice], arms: Collection[str]) -> Laws:
-    """Return the laws of a subject from its fixture, its checks and the slices that they read."""
+def laws_of(
+    fixture: Fixture, checks: Sequence[Check], slices: Mapping[str, Slice], arms: Collection[str], origin: Origin | None = None
+) -> Laws:
+    """Return the laws of a subject from its fixture, its checks and the slices that they read; without `origin` nothing is kept."""
+
+    def replays(run: Run, findings: Sequence[Finding], mutation: Mutation) -> Mapping[Place, Replay]:
+        if origin is None:
+            return {}
+        return replays_of(Evidence(run), findings, checks, replace(origin, mutation=mutation))
+
     return Laws(
         checks=tuple(slices),
         laws={check.id: check.law for check in checks},
@@ -44,6 +57,7 @@ def laws_of(fixture: Fixture, checks: Sequence[Check], slices: Mapping[str, Slic
         plan=lambda tier, wanted: build_plan(fixture, tier, slices, wanted),
         judge=lambda run: judge(run, checks),
         recipe=fixture.recipe,
+        replays=replays,
     )
 
 

@@ -17,7 +17,9 @@ from harness.mutation.overlay import write
 from harness.mutation.verdict import Attempt, Event, attempt
 from harness.mutation.workshop import Workshop
 from harness.records.plan import Plan, Tier
-from harness.report.text import findings_text, printable
+from harness.records.recording import Run
+from harness.report.escape import printable
+from harness.report.text import findings_text
 
 MARKS_FILE = "draftproof-marks.bin"
 
@@ -41,6 +43,7 @@ class Look:
     attempt: Attempt
     log: str
     not_reached: str = ""  # why the planted statement cannot have run; "" = it may have, or no claim can be made
+    run: Run | None = None  # what was recorded of the checks that were asked
 
 
 def look(workshop: Workshop, mutant: Mutant, arena: Arena | None, ask: Ask) -> Look:
@@ -51,16 +54,18 @@ def look(workshop: Workshop, mutant: Mutant, arena: Arena | None, ask: Ask) -> L
         root = stack.enter_context(workshop.overlay(marked.texts if marked else texts, with_tests=bool(ask.nodes)))
         marks = _lay_marks(root, marked)
         parts: list[Attempt] = []
+        run = None
         log: list[str] = [f"look: {_told(ask)}"]
         if ask.checks:
             assert arena is not None, "a look at checks needs an arena"
-            parts.append(_record(workshop, mutant, arena, ask, root, log))
+            run, seen = _record(workshop, mutant, arena, ask, root, log)
+            parts.append(seen)
         if ask.nodes:
             parts.append(_nodes(workshop, mutant, ask, root, log))
         unreached = not_reached(marked, marks.read_bytes()) if marked and marks else ""
     if marked and marked.refusal:
         log.append(f"no claim whether it was reached: {marked.refusal}")
-    return Look(_merged(parts), "\n".join(log), unreached)
+    return Look(_merged(parts), "\n".join(log), unreached, run)
 
 
 def plan_of(workshop: Workshop, ask: Ask) -> Plan:
@@ -68,7 +73,7 @@ def plan_of(workshop: Workshop, ask: Ask) -> Plan:
     return restricted(workshop.laws.plan(ask.tier, ask.checks), ask.arms)
 
 
-def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Path, log: list[str]) -> Attempt:
+def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Path, log: list[str]) -> tuple[Run, Attempt]:
     plan = plan_of(workshop, ask)
     clean = workshop.clean_plan(plan, arena)
     assert clean.run is not None and clean.judgement is not None
@@ -90,7 +95,7 @@ def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Pa
     log += [printable(line) for line in log_of(run)]
     log += [f"not tested: {name} ({printable(why)})" for name, why in judgement.not_tested.items()]
     log.append(findings_text(seen.findings) or "no finding that the clean run lacks")
-    return seen
+    return run, seen
 
 
 def _nodes(workshop: Workshop, mutant: Mutant, ask: Ask, root: Path, log: list[str]) -> Attempt:

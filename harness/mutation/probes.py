@@ -24,7 +24,7 @@ from harness.mutation.workshop import Clean, Workshop
 from harness.records.finding import Finding
 from harness.records.outcome import ProbeResult
 from harness.records.plan import Plan
-from harness.report.text import printable
+from harness.report.escape import printable
 
 COMMENT = "\n# a neutral mutant: a comment\n"
 _SHOWN = 12  # names that one message holds

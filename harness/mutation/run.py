@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
@@ -153,7 +153,7 @@ def _work(job: Job, workshop: Workshop, mutant: Mutant) -> Callable[[Arena | Non
     def work(arena: Arena | None) -> Finished:
         finished = run_mutant(workshop, mutant, arena, full=job.full, fingerprint=job.fingerprints.get(mutant.id, ""))
         result = accepted(finished.result, job.acceptances.get(mutant.id))
-        return Finished(result, finished.log, finished.diff)
+        return replace(finished, result=result)
 
     return work
 

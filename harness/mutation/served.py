@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness.checks.registry import ALL_CHECKS
+from harness.checks.replays import Origin
 from harness.fabricate.store import fabricate
 from harness.mutation.arena import Arena
 from harness.mutation.columns import open_column, usable_cores
@@ -26,4 +27,5 @@ def laws_and_arenas(description_name: str, recipe: Path, workers: int) -> tuple[
         with ExitStack() as stack:
             yield [stack.enter_context(open_column(description, fixture, workdir, core)) for core in usable_cores(workers)]
 
-    return laws_of(fixture, ALL_CHECKS, SLICES, description.arms), open_arenas
+    origin = Origin(description_name, recipe.read_text(encoding="utf-8"))
+    return laws_of(fixture, ALL_CHECKS, SLICES, description.arms, origin), open_arenas

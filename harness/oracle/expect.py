@@ -22,6 +22,7 @@ from harness.oracle.predict import DFLASH, said_by
 from harness.oracle.qwen3_64 import Qwen3
 from harness.oracle.reply import budget_of
 from harness.oracle.speakers import Drafter, Speaker, longest
+from harness.records.divergence import Gap
 from harness.records.expectation import Drafting, Expectations, Ids, ModelFacts, Saying
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Answer, Declared, Recording, Run
@@ -79,7 +80,7 @@ class Oracle:
         spoken = list(_spoken(plan, recordings))
         names = dict.fromkeys([start.model for start, _ in told])
         names |= dict.fromkeys(one.start.model for one in spoken if _is_drafted(one, declared))
-        spoken = [one for one in spoken if one.start.model in names and self._can_read(one)]
+        spoken = [one for one in spoken if one.start.model in names and self._is_readable(one.start.model, one.sequence)]
         drafted = [one for one in spoken if _is_drafted(one, declared)]
         for name in names:
             self._speaker(name).guess([one.sequence for one in spoken if one.start.model == name])
@@ -95,6 +96,27 @@ class Oracle:
             sayings=sayings,
             draftings=draftings,
         )
+
+    def gaps(self, places: Sequence[tuple[str, Ids, int | None]]) -> list[Gap | None]:
+        """Return how the greedy choice stands at each place: (model, sequence that it follows, id that was chosen there).
+
+        None where the sequence holds an id that the model has no row for. Raises FileFormatError as `expectations`.
+        """
+        known = [self._is_readable(name, (*sequence, *(() if got is None else (got,)))) for name, sequence, got in places]
+        by_model: dict[str, list[Ids]] = {}
+        for (name, sequence, _), is_known in zip(places, known, strict=True):
+            if is_known:
+                by_model.setdefault(name, []).append(sequence)
+        try:
+            for name, sequences in by_model.items():
+                self._speaker(name).guess(sequences)
+                self._speaker(name).passed(sequences)
+            return [
+                self._speaker(name).gap(sequence, got) if is_known else None
+                for (name, sequence, got), is_known in zip(places, known, strict=True)
+            ]
+        finally:
+            self._forget_sequences()
 
     def _sayings(self, told: Sequence[tuple[Start, Request]]) -> Iterator[Saying]:
         """Yield what each model says after each prompt, as far as the largest budget wants it."""
@@ -122,10 +144,10 @@ class Oracle:
                 places = (place for place in range(len(ids)) if ids[: place + 1] in blocks)
                 yield Drafting(*key, ids, {place: blocks[ids[: place + 1]] for place in places})
 
-    def _can_read(self, one: _Spoken) -> bool:
+    def _is_readable(self, model: str, sequence: Ids) -> bool:
         """Whether all ids of a sequence are in the model's table: a subject may say what it likes."""
-        num_rows = len(self._speaker(one.start.model).model.container.embedding)
-        return all(0 <= token < num_rows for token in one.sequence)
+        num_rows = len(self._speaker(model).model.container.embedding)
+        return all(0 <= token < num_rows for token in sequence)
 
     def _forget_sequences(self) -> None:
         for speaker in self._speakers.values():

@@ -38,8 +38,9 @@ class Prediction(msgspec.Struct, frozen=True):
     reason: str | None = None
     counts: Counts | None = None
     rounds: tuple[Round, ...] | None = None
+    round_starts: tuple[int, ...] | None = None  # of each round: the index in the reply of the token that begins it
     last: int | None = None  # 1 if the last counted token was not run through the model
-    unknown: str = ""  # why counts, rounds and last are None
+    unknown: str = ""  # why counts, rounds, their starts and last are None
     end_place: int | None = None  # where in a block an end token comes, where the rounds alone do not tell
 
 
@@ -205,7 +206,8 @@ def _walked(said: Said, walk: Trace, path: str, facts: ArmFacts, reason: str, ca
         reason=reason,
     )
     rounds = tuple(Round(step.drafts, step.accepted) for step in walk.rounds)
-    return Prediction(path, facts.drafter, len(said.ids), reason, counts, rounds, walk.last)
+    starts = tuple(step.index for step in walk.rounds)
+    return Prediction(path, facts.drafter, len(said.ids), reason, counts, rounds, starts, walk.last)
 
 
 def _ends(start: Start, request: Request) -> Ids:

@@ -15,6 +15,7 @@ from harness.oracle.dflash_64 import Context, context_of, drafted_rows
 from harness.oracle.pack64 import Pack64
 from harness.oracle.pick_64 import picked
 from harness.oracle.qwen3_64 import Ids, Passed, Qwen3
+from harness.records.divergence import Gap, GapSource
 from harness.records.expectation import Block, Choice
 
 _MOST_PLACES = 24  # whose blocks are computed together
@@ -59,6 +60,18 @@ class Speaker:
         unknown = [prompt for prompt, count in prompts if self._remembered(prompt, count) is None]
         self.passed(unknown)
         return [self._remembered(prompt, count) or self._said(prompt, count) for prompt, count in prompts]
+
+    def gap(self, prefix: Prefix, got: int | None) -> Gap:
+        """Return the best two ids after a sequence and how far they are apart; and how far `got`, a row of the head, is behind."""
+        ((_, passed),) = self.passed([prefix])
+        scores = passed.scores[len(prefix) - 1]
+        bounded = scores[: self.model.container.bound].copy()
+        first = int(best(bounded))
+        lead = float(bounded[first])
+        bounded[first] = -np.inf
+        second = int(best(bounded))
+        behind = None if got is None else lead - float(scores[got])
+        return Gap(GapSource.FORWARD, str(first), str(second), lead - float(bounded[second]), behind)
 
     def _said(self, prompt: Prefix, count: int) -> tuple[Choice, ...]:
         choices: list[Choice] = []

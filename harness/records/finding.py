@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from harness.records.divergence import Divergence
+
 
 class Verdict(enum.StrEnum):
     """The verdict of a run, worst first. The worst that holds is the run's."""
@@ -42,6 +44,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     first_difference: int | None = None  # index into the compared sequence
     repeat: str = ""  # the command that repeats it
     known: str = ""  # XFAIL: the known fault that it is, or NEAR-TIE, which does not count against the subject
+    divergence: Divergence | None = None  # of a finding on a reply: where it left the one that it must be, and what led there
 
 
 class CheckResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

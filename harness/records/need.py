@@ -25,19 +25,18 @@ class Need(enum.StrEnum):
 def lacked_by_subject(need: Need, declared: Declared) -> str:
     """Return why a subject cannot show something on any arm; "" where it can."""
     samples_with_drafts = any(map(_samples_with_drafts, declared.capabilities.values()))
-    lacking = {
+    shown = {
         Need.COUNTS: (declared.reports_counts, "it does not say what a request drafted, so that it drafts at all is not shown"),
         Need.PATHS: (declared.reports_path, "it names neither path nor reason of a request, nor its plain steps"),
         Need.ROUNDS: (declared.reports_rounds, "it does not list its rounds"),
-        Need.PREDICTIONS: (True, ""),  # an arm's matter
         Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
         Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
         Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),
         Need.UNCERTIFIED: (not declared.certified, "its replies are certified: whatever differs is a fault"),
         Need.SAMPLED_DRAFTS: (samples_with_drafts, "it does not speculate while sampling"),
     }
-    has, why = lacking[need]
-    return "" if has else why
+    is_shown, why = shown.get(need, (True, ""))
+    return "" if is_shown else why
 
 
 def lacked_by_arm(need: Need, facts: ArmFacts, declared: Declared) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from harness.records.finding import Finding, Judgement
 from harness.records.recording import REAL_DEVICE, Recording, Run
+from harness.report.divergence import divergence_lines
+from harness.report.escape import printable
 from harness.report.known import known_lines
 
 MAX_VALUE = 160  # characters of a want or got that are shown
@@ -35,27 +37,24 @@ def gate_table(run: Run, judgement: Judgement) -> str:
 
 
 def findings_text(findings: Sequence[Finding], most: int = 10) -> str:
-    """Return findings for a person: where, what, want, got, first differing index, and the command that repeats it."""
+    """Return findings for a person: where, what, want, got, where the reply left the right one, and the command that repeats it."""
     lines: list[str] = []
     for finding in findings[:most]:
         place = f"{finding.start}: {finding.request}" if finding.request else finding.start or "the run"
         lines.append(f"{finding.check} [{finding.verdict.value}] at {printable(place)}")
         lines.append(f"  {printable(finding.message)}")
-        if finding.first_difference is not None:
+        if finding.first_difference is not None and finding.divergence is None:
             lines.append(f"  first difference at index {finding.first_difference}")
         if finding.want is not None or finding.got is not None:
             lines.append(f"  want {printable(_around(finding.want, finding.first_difference))}")
             lines.append(f"  got  {printable(_around(finding.got, finding.first_difference))}")
+        if finding.divergence is not None:
+            lines += [f"  {line}" for line in divergence_lines(finding.divergence)]
         if finding.repeat:
             lines.append(f"  repeat: {finding.repeat}")
     if len(findings) > most:
         lines.append(f"and {len(findings) - most} more findings")
     return "\n".join(lines)
-
-
-def printable(text: str) -> str:
-    """Return text in which every character that a terminal could act on is escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def _around(value: Any, index: int | None) -> str:

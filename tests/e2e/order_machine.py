@@ -1,6 +1,6 @@
 """Sequences of requests that hypothesis makes up, asked of a real subject: after each, a probe is what it is alone.
 
-A sequence that fails is shrunk to the shortest that still does, and written as a plan: `draftproof run --plan FILE` repeats it.
+A sequence that fails is shrunk to the shortest that still does, and kept as a finding is: `draftproof replay FILE` repeats it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from harness.records.files import write_json
 from harness.records.finding import Finding
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, Recording, Run, Trace
+from harness.records.replay import Attempt, Replay
 from harness.report.text import findings_text
 from harness.runs.driver import Setting, record_start
 from harness.subjects.description import load_description
@@ -46,9 +47,9 @@ UNTRACED = Trace(traced=False)
 class Bench:
     """What the sequences of one arm share: a warm column, and what the probe is undisturbed."""
 
-    def __init__(self, arm: Start, workdir: Path, plan_path: Path, overlay: Path | None = None) -> None:
+    def __init__(self, arm: Start, workdir: Path, replay_path: Path, overlay: Path | None = None) -> None:
         self.arm = arm
-        self.plan_path = plan_path
+        self.replay_path = replay_path
         self.fixture = fabricate(DEFAULT_RECIPE)
         self.description = load_description("forward-serve")
         self._locator = Located(self.fixture)
@@ -77,6 +78,12 @@ class Bench:
         """Judge what a start answered so far, beside what is known. Returns the plan that was judged too."""
         run = self._run((start,), (Recording("forward-serve", start, tuple(answers), UNTRACED, (), None),))
         return run.plan, judge(run, ALL_CHECKS).findings
+
+    def keep(self, plan: Plan, finding: Finding) -> None:
+        """Write what repeats a finding."""
+        recipe = DEFAULT_RECIPE.read_text(encoding="utf-8")
+        attempts = (Attempt("the sequence", plan),)
+        write_json(self.replay_path, Replay("forward-serve", self.fixture.recipe, recipe, finding, attempts, traced=False))
 
     def _known_starts(self) -> tuple[Start, ...]:
         """The probe alone and once more on this arm; and the plain replies that an arm with a cache is predicted from."""
@@ -179,8 +186,8 @@ class OrderMachine(RuleBasedStateMachine):
         start = msgspec.structs.replace(self.start, requests=tuple(self.asked))
         plan, findings = self.bench.judged(start, self.answers)
         if findings:
-            write_json(self.bench.plan_path, plan)
-            raise AssertionError(f"{findings_text(findings)}\nrepeat: draftproof run --plan {self.bench.plan_path}")
+            self.bench.keep(plan, findings[0])
+            raise AssertionError(f"{findings_text(findings)}\nrepeat: draftproof replay {self.bench.replay_path}")
 
     def _ask(self, requests: Sequence[Request]) -> None:
         """Ask requests at once; the pass that fails is let into no request but the one that is to fail."""

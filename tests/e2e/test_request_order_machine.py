@@ -11,10 +11,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from harness.gate import ROOT, GateOptions, judged, record
+from harness.gate import ROOT
 from harness.plans.starts import CACHED_DRAFT, CACHED_LOOKUP, DRAFT, LOOKUP
 from harness.records.files import read_json
-from harness.records.plan import Plan
+from harness.records.finding import Verdict
+from harness.records.replay import Replay
+from harness.replay import replayed
 from tests.e2e.order_machine import Bench, OrderMachine
 
 pytestmark = pytest.mark.e2e
@@ -58,15 +60,15 @@ def faulty(folder: Path, file: str, find: str, replace: str) -> Path:
     return overlay
 
 
-def test_an_index_that_survives_its_request_is_shrunk_to_one_request_and_the_probe_and_repeats_from_its_plan(
+def test_an_index_that_survives_its_request_is_shrunk_to_one_request_and_the_probe_and_repeats_from_its_file(
     tmp_path: Path,
 ) -> None:
     forgets = "        self._stream = []\n        self._last_ends = [{} for _ in range(LONGEST_SUFFIX)]\n        self._last_word"
     overlay = faulty(tmp_path, "forward_serve/decoding/lookup.py", forgets, "        self._stream = []\n        self._last_word")
-    path = tmp_path / "plan.json"
+    path = tmp_path / "replay.json"
     with Bench(ARMS["lookup"], tmp_path, path, overlay) as bench, pytest.raises(AssertionError, match="request-order"):
         run_state_machine_as_test(machine_of(bench), settings=settings(QUICK, max_examples=20, derandomize=True))
-    plan = read_json(path, Plan)
-    requests = plan.start("sequence/lookup").requests
+    (attempt,) = read_json(path, Replay).attempts
+    requests = attempt.plan.start("sequence/lookup").requests
     assert (len(requests), requests[-1].role) == (2, "probe")
-    assert judged(record(GateOptions(traced=False, plan=path))).findings == ()  # the engine as it is holds on it
+    assert [outcome.verdict for outcome in replayed(path)] == [Verdict.LOSSLESS]  # the engine as it is holds on it

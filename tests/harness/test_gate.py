@@ -9,12 +9,15 @@ import pytest
 
 from harness import gate
 from harness.errors import UsageError
+from harness.oracle.container64 import read_container
+from harness.oracle.qwen3_64 import Qwen3
 from harness.plans.requests import completion
 from harness.plans.starts import PLAIN
-from harness.records.files import write_json
+from harness.records.divergence import Gap, GapSource
+from harness.records.finding import CheckResult, Finding, Judgement, Verdict
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Plan, Tier
-from harness.records.recording import ArmFacts, Declared, Run
+from harness.records.recording import Answer, ArmFacts, Declared, Recording, Reply, Run, Trace
 from tests.harness.oracle.golden import HELLO, unpacked
 
 RECIPE = Path("tiny.toml")
@@ -44,10 +47,30 @@ def test_a_run_of_another_recipe_is_refused(run: Run) -> None:
         gate.recomputed(other, RECIPE)
 
 
-def test_a_plan_that_is_given_is_asked_as_it_is_and_on_its_own_recipe_alone(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    write_json(path, run.plan)
-    fixture = Fixture("tiny@golden", "", {}, (), 256, {})
-    assert gate.plan_of(gate.GateOptions(plan=path), fixture) == run.plan
-    with pytest.raises(UsageError, match=r"plan\.json: recipe=tiny@golden is not the tiny@other that is fabricated"):
-        gate.plan_of(gate.GateOptions(plan=path), msgspec.structs.replace(fixture, recipe="tiny@other"))
+def test_a_gap_is_computed_from_the_files_of_the_runs_own_recipe_alone(run: Run) -> None:
+    reply = Reply("cmpl-1", "/x", (14, 87), "length", None, 5, 2)
+    (start,) = run.plan.starts
+    lookup = msgspec.structs.replace(start, id="lookup", arm="lookup", reference="plain")
+    answers = {"plain": reply, "lookup": msgspec.structs.replace(reply, text="/y", ids=(14, 88))}
+    recordings = tuple(
+        Recording("toy", one, (Answer(one.requests[0].id, 200, reply=answers[one.id]),), Trace(traced=True), (), None)
+        for one in (start, lookup)
+    )
+    plan = msgspec.structs.replace(run.plan, starts=(start, lookup))
+    whole = msgspec.structs.replace(
+        run, plan=plan, recordings=recordings, declared=Declared({"plain": ArmFacts(), "lookup": ArmFacts("lookup")})
+    )
+    finding = Finding("same-reply", Verdict.MISMATCH, "lookup", start.requests[0].id, "ids differs", (14, 87), (14, 88), 1)
+    judgement = Judgement(Verdict.MISMATCH, (CheckResult("same-reply", {"lookup": 1}, (finding,)),))
+
+    (got,) = gate.explained(whole, judgement, RECIPE).findings
+    assert got.divergence is not None
+    assert got.divergence.gap is not None
+    row = Qwen3(read_container(gate.Located(gate.fabricate(RECIPE)).model("tiny"))).forward([(*HELLO, 14)])[0].scores[-1]
+    first, second = sorted(range(256), key=lambda token: -row[token])[:2]
+    assert got.divergence.gap == Gap(GapSource.FORWARD, str(first), str(second), row[first] - row[second], row[first] - row[88])
+
+    for recipe, of in ((None, whole), (RECIPE, msgspec.structs.replace(whole, plan=msgspec.structs.replace(plan, recipe="o@1")))):
+        (got,) = gate.explained(of, judgement, recipe).findings
+        assert got.divergence is not None
+        assert (got.divergence.gap, got.divergence.gap_unknown) == (None, "no forward was computed there")

@@ -161,3 +161,19 @@ def test_several_edits_of_one_mutant_are_planted_together(tmp_path: Path) -> Non
     edits = (Edit("toy/engine.py", TWICE, "return str(number)"), Edit("toy/engine.py", ROUNDS, "return 1"))
     planted = Mutant(toy.entry("", "", "same-reply", "exact-counts"), "family", edits)
     assert run(tmp_path, planted).outcome is Outcome.KILLED
+
+
+def test_what_a_wrong_killer_found_is_kept_with_the_fault_and_a_kill_keeps_nothing(tmp_path: Path) -> None:
+    planted = mutant(TWICE, "return str(number)", "exact-counts", allowed=("same-reply",))
+    finished = run_mutant(toy.workshop(tmp_path), planted, ToyArena())
+    assert [place[0] for place in finished.replays] == ["same-reply", "wide"]
+    for replay in finished.replays.values():
+        assert replay.mutation is not None
+        assert [(edit.find, edit.replace) for edit in replay.mutation.edits] == [(TWICE, "return str(number)")]
+        assert (replay.subject, replay.recipe_text, replay.attempts[0].plan.checks) == (
+            "toy",
+            "name = 'toy'",
+            (replay.finding.check,),
+        )
+    killed = mutant(TWICE, "return str(number)", "same-reply")
+    assert run_mutant(toy.workshop(tmp_path / "2"), killed, ToyArena()).replays == {}

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from harness.checks.check import Check, Ledger
 from harness.checks.evidence import Evidence
+from harness.checks.replays import Origin
 from harness.mutation.arena import CPU_BUDGET, Arena, Ground
 from harness.mutation.edits import Edit
 from harness.mutation.entry import Entry, Kind, Mutant
@@ -244,7 +245,7 @@ def source(root: Path) -> Source:
 
 
 def laws() -> Laws:
-    return laws_of(FIXTURE, CHECKS, SLICES, ("plain", "lookup"))
+    return laws_of(FIXTURE, CHECKS, SLICES, ("plain", "lookup"), Origin("toy", "name = 'toy'"))
 
 
 def workshop(tmp_path: Path, run_nodes: Any = None) -> Workshop:

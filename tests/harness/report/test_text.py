@@ -5,7 +5,8 @@ from __future__ import annotations
 from harness.records.finding import CheckResult, Finding, Judgement, Verdict
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Recording, Run, Trace
-from harness.report.text import findings_text, gate_table, printable
+from harness.report.escape import printable
+from harness.report.text import findings_text, gate_table
 
 COUNTS = Counts("spec", "lookup", 2, 8, 3, 1, 6, 0, None, "-")
 REQUEST = Request(id="hit-1/6", checks=("same-reply",))
