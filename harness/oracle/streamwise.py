@@ -37,6 +37,11 @@ def is_streamwise(oracle: str) -> bool:
     return _NAME.fullmatch(oracle) is not None
 
 
+def drafts_end_tokens(oracle: str) -> bool:
+    """Whether an end token may be among the drafts of an arm: prompt lookup ends before one."""
+    return not oracle.startswith(PROMPT_LOOKUP)
+
+
 def most_drafts(oracle: str, k: int | None) -> int:
     """Return the most drafts of a round: what the start names, else what the oracle's own name does. ValueError without either."""
     kind, number = _parsed(oracle)

@@ -37,6 +37,17 @@ FIELDS = {
     "logprobs": (int,),
     "return_token_ids": (bool,),
 }
+NEUTRAL: Mapping[
+    str, tuple[Any, ...]
+] = {  # what OpenAI's dialect has words for and `generate` other rules: taken where it asks for nothing
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "logit_bias": ({},),
+    "response_format": ({"type": "text"},),
+    "structured_outputs": (),
+    "logprobs": (False,),
+}
 
 
 class BadRequestError(ValueError):
@@ -123,7 +134,7 @@ class Model:
         torch, rounds = self._torch, Rounds()
         ids = torch.tensor([prompt])
         ends = [] if body.get("ignore_eos") else self._ends
-        asked: dict[str, Any] = {"eos_token_id": ends or None, "pad_token_id": 0, **_sampling(body), **self._drafting}
+        asked: dict[str, Any] = {"eos_token_id": ends or None, **_sampling(body), **self._drafting}
         if body.get("stop"):
             asked |= {"stop_strings": body["stop"], "tokenizer": self._tokenizer}
         make = type(self._model)._get_candidate_generator
@@ -171,25 +182,30 @@ def _sampling(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked(body: Any) -> dict[str, Any]:
-    """Return a body whose fields are known and of their types, without those that are null. Raises BadRequestError."""
+    """Return a body whose fields are known and of their types, without what asks for nothing. Raises BadRequestError."""
     if not isinstance(body, dict):
         raise BadRequestError("body: is no object; send one")
-    for name, value in body.items():
+    asked = {name: value for name, value in body.items() if not _asks_for_nothing(name, value)}
+    for name, value in asked.items():
         kinds = FIELDS.get(name)
         if kinds is None:
             raise BadRequestError(f"{name}: unknown field; leave it out")
-        is_right = value is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)))
-        if not is_right:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise BadRequestError(f"{name}: {value!r} is none of {', '.join(kind.__name__ for kind in kinds)}; send one")
-    kept = {name: value for name, value in body.items() if value is not None}
-    prompt, budget = kept.get("prompt"), kept.setdefault("max_tokens", 16)
-    if not prompt or (isinstance(prompt, list) and not all(isinstance(one, int) and one >= 0 for one in prompt)):
+    prompt, budget = asked.get("prompt"), asked.setdefault("max_tokens", 16)
+    if not prompt or (isinstance(prompt, list) and not all(type(one) is int and one >= 0 for one in prompt)):
         raise BadRequestError(f"prompt: {prompt!r} is neither text nor token ids; send one")
     if budget < 1:
         raise BadRequestError(f"max_tokens: {budget} is below 1; ask for one token or more")
-    if isinstance(kept.get("stop"), str):
-        kept["stop"] = [kept["stop"]]
-    return kept
+    if isinstance(asked.get("stop"), str):
+        asked["stop"] = [asked["stop"]]
+    return asked
+
+
+def _asks_for_nothing(name: str, value: Any) -> bool:
+    return value is None or any(
+        value == one and isinstance(value, bool) == isinstance(one, bool) for one in NEUTRAL.get(name, ())
+    )
 
 
 def completion(model: Model, body: Mapping[str, Any], response_id: str) -> dict[str, Any]:

@@ -133,6 +133,15 @@ def test_a_body_that_cannot_be_served_is_refused_with_the_reason(body: Any, mess
         checked(body)
 
 
+def test_fields_that_it_has_no_words_for_are_taken_where_they_ask_for_nothing() -> None:
+    neutral = {"presence_penalty": 0, "frequency_penalty": 0.0, "repetition_penalty": 1, "logit_bias": {}, "logprobs": False}
+    formats = {"response_format": {"type": "text"}, "structured_outputs": None}
+    assert checked({"prompt": "a", **neutral, **formats}) == {"prompt": "a", "max_tokens": 16}
+    assert checked({"prompt": "a", "logprobs": 0})["logprobs"] == 0
+    with pytest.raises(BadRequestError, match="presence_penalty: unknown field"):
+        checked({"prompt": "a", "presence_penalty": 0.5})
+
+
 def test_null_asks_for_nothing_and_one_stop_is_a_list_of_one() -> None:
     assert checked({"prompt": "a", "seed": None, "stop": "x"}) == {"prompt": "a", "max_tokens": 16, "stop": ["x"]}
 
