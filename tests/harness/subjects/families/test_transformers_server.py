@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator, Mapping
-from http.server import ThreadingHTTPServer
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import requests
 
 from harness.records.recording import Counts, Round
 from harness.subjects.description import load_description
 from harness.subjects.dialects import heard
-from harness.subjects.families.transformers_server import (
-    FIELDS,
-    BadRequestError,
-    Generated,
-    Model,
-    Rounds,
-    checked,
-    completion,
-    handler_for,
-    main,
-    parser,
-)
+from harness.subjects.families.completions import BadRequestError, checked
+from harness.subjects.families.transformers_server import Generated, Model, Rounds, completion, main, parser
 
 END = 5
 
@@ -114,38 +100,6 @@ def test_scores_are_those_of_the_tokens_that_are_shown() -> None:
     assert choice(max_tokens=9, logprobs=2)["logprobs"] == {"tokens": [1, 2, 3, 4], "rows": ["row"] * 4, "num_top": 2}
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ([], "body: is no object"),
-        ({"prompt": "a", "best_of": 2}, "best_of: unknown field"),
-        ({"prompt": "a", "max_tokens": "3"}, "max_tokens: '3' is none of int"),
-        ({"prompt": "a", "max_tokens": True}, "max_tokens: True is none of int"),
-        ({"prompt": "a", "max_tokens": 0}, "max_tokens: 0 is below 1"),
-        ({"prompt": ""}, "prompt: '' is neither"),
-        ({"prompt": [1, -1]}, r"prompt: \[1, -1\] is neither"),
-        ({}, "prompt: None is neither"),
-    ],
-    ids=str,
-)
-def test_a_body_that_cannot_be_served_is_refused_with_the_reason(body: Any, message: str) -> None:
-    with pytest.raises(BadRequestError, match=message):
-        checked(body)
-
-
-def test_fields_that_it_has_no_words_for_are_taken_where_they_ask_for_nothing() -> None:
-    neutral = {"presence_penalty": 0, "frequency_penalty": 0.0, "repetition_penalty": 1, "logit_bias": {}, "logprobs": False}
-    formats = {"response_format": {"type": "text"}, "structured_outputs": None}
-    assert checked({"prompt": "a", **neutral, **formats}) == {"prompt": "a", "max_tokens": 16}
-    assert checked({"prompt": "a", "logprobs": 0})["logprobs"] == 0
-    with pytest.raises(BadRequestError, match="presence_penalty: unknown field"):
-        checked({"prompt": "a", "presence_penalty": 0.5})
-
-
-def test_null_asks_for_nothing_and_one_stop_is_a_list_of_one() -> None:
-    assert checked({"prompt": "a", "seed": None, "stop": "x"}) == {"prompt": "a", "max_tokens": 16, "stop": ["x"]}
-
-
 class Generator:
     """A candidate generator as transformers has them."""
 
@@ -194,31 +148,6 @@ def test_the_settings_of_a_model_are_those_of_the_flags() -> None:
     }
 
 
-@pytest.fixture
-def address() -> Iterator[str]:
-    model: Any = StandIn()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_for(lambda body, name: completion(model, body, name)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_over_http_it_answers_in_turn_refuses_with_400_and_goes_on(address: str) -> None:
-    with requests.Session() as session:
-        assert session.get(f"{address}/health", timeout=5).status_code == 200
-        assert session.get(f"{address}/else", timeout=5).status_code == 404
-        assert session.post(f"{address}/v1/else", json={}, timeout=5).status_code == 404
-        for content, place in (("{", "Expecting"), (json.dumps({"prompt": "a", "x": 1}), "x: unknown field")):
-            refused = session.post(f"{address}/v1/completions", data=content, timeout=5)
-            assert (refused.status_code, place in refused.json()["error"]["message"]) == (400, True)
-        answers = [session.post(f"{address}/v1/completions", json={"prompt": "a", "max_tokens": 2}, timeout=5) for _ in range(2)]
-    assert [one.json()["id"] for one in answers] == ["cmpl-1", "cmpl-2"]
-    assert answers[0].json()["choices"][0]["token_ids"] == [1, 2]
-
-
 @pytest.mark.usefixtures("unblocked")
 def test_a_folder_without_a_configuration_and_a_missing_library_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -242,8 +171,3 @@ def test_every_launch_line_of_the_description_is_understood() -> None:
         lines = [*description.launch.command[3:], *description.launch.bit_comparable, *arm.flags, *options]
         flags = parser().parse_args([word.format(**values) for word in lines])
         assert flags.model == Path("m")
-
-
-def test_every_field_that_a_plan_may_ask_is_known_or_left_out() -> None:
-    left_out = set(load_description("transformers").dialect.leaves_out)
-    assert set(FIELDS) | left_out >= {"prompt", "max_tokens", "temperature", "return_token_ids", "return_spec", "stop", "seed"}
