@@ -21,6 +21,7 @@ from rich.progress import Progress
 
 from harness.errors import DraftproofError, MachineError, UsageError
 from harness.fabricate.store import clean, default_cache, fabricate
+from harness.fabricate.twins import twin
 from harness.gate import DEFAULT_RECIPE, GateOptions, explained, judged, plan_of, recomputed, record
 from harness.mutation.mutate import Options as MutateOptions
 from harness.mutation.mutate import mutate as run_mutants
@@ -132,6 +133,7 @@ def doctor(
 @app.command("fabricate")
 def fabricate_command(
     recipe: Recipe = DEFAULT_RECIPE,
+    twins: Annotated[str, typer.Option("--format", help="Also the model and its draft model in this format: gguf, hf.")] = "",
     remove: Annotated[bool, typer.Option("--clean", help="Remove every cached fabrication instead.")] = False,
 ) -> None:
     """Build the models and packs of a recipe, or say where they are."""
@@ -144,6 +146,9 @@ def fabricate_command(
     typer.echo(f"{fixture.recipe}: {len(fixture.streams)} streams")
     for name, path in {"model": fixture.model, **fixture.packs}.items():
         typer.echo(f"  {name}: {path}")
+    base = fixture.recipe.partition("@")[0]
+    for name in (f"{base}+{twins}", f"{base}-draft+{twins}") if twins else ():
+        typer.echo(f"  {name}: {twin(fixture, name)}")
 
 
 @app.command()

@@ -178,6 +178,7 @@ def _compare_bounds(case: Case, counts: Counts, evidence: Evidence, ledger: Ledg
         ledger.fault(case, "drafted is not as many in each round", want=f"a multiple of {counts.rounds}", got=counts.drafted)
     reply = case.answer.reply
     is_whole = evidence.declared.trims_at_stop or (reply is not None and reply.finish_reason == "length")
+    is_whole = is_whole and evidence.declared.caps_at_budget
     least = counts.rounds + (counts.accepted if is_whole else 0) + evidence.declared.first_token_outside
     chosen = counts.tokens + _ends_on_end_token(case.answer)
     if case.answer.status == 200 and chosen < least:

@@ -23,6 +23,7 @@ from harness.checks.evidence import Case, Evidence
 from harness.checks.stops import stopped, stops_of
 from harness.checks.streams import judge_stream_join
 from harness.oracle.predict import LOOKUP
+from harness.oracle.streamwise import drafts_end_tokens
 from harness.records.finding import Verdict
 from harness.records.recording import Reply
 
@@ -149,7 +150,7 @@ def _require_places(ledger: Ledger, case: Case, places: set[int]) -> None:
     """Write down BLIND unless an end token fell on each place of a lookup block; on other arms, on some draft."""
     k = case.start.parameters.get("k")
     want = set(range(int(k) + 1)) if k is not None and case.facts.oracle == LOOKUP else set()
-    holds = want <= places if want else any(place > 0 for place in places)
+    holds = want <= places if want else any(place > 0 for place in places) or not drafts_end_tokens(case.facts.oracle)
     message = "the end token did not fall on each place of a block (0 = t1, j = the j-th draft)"
     ledger.precondition(case.start.id, holds, message, want=sorted(want) or "a draft", got=sorted(places))
 

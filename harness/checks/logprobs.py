@@ -13,7 +13,7 @@ from harness.checks.check import Check, Ledger
 from harness.checks.compare import asked_of, equal_to, served, starts_of
 from harness.checks.evidence import Case, Evidence
 from harness.checks.scores import BrokenScoresError, Scored, as_float32, ids_by_text, log_softmax, read_logprobs, rows_of
-from harness.checks.statistical.bands import agree, band_of
+from harness.checks.statistical.bands import agree, band_of, near_float64
 from harness.oracle.spelling import NUM_IDS, spell
 from harness.records.finding import Verdict
 from harness.records.recording import Reply
@@ -21,6 +21,7 @@ from harness.records.recording import Reply
 CHECK = "logprobs-target"
 RESCORES = "rescores"  # role of a request that asks for one token, to score one position of a reply
 RESCORED, STREAMED, FROM_ROWS = "every position rescored", "streamed beside unstreamed", "held against the rows"
+COMPUTED = "held against a float64 forward"
 
 
 def _judge_logprobs(evidence: Evidence, ledger: Ledger) -> None:
@@ -29,6 +30,7 @@ def _judge_logprobs(evidence: Evidence, ledger: Ledger) -> None:
         unstreamed = {asked_of(case): case for case in cases if not case.request.streams}
         wanted = {FROM_ROWS} if cases[0].facts.dumps_logits else {RESCORED}
         wanted |= {STREAMED for case in cases if case.request.streams}
+        wanted |= {COMPUTED} if cases[0].start.reference is None and _knows_logprobs(evidence) else set()
         shown: set[str] = set()
         for case in cases:
             ledger.examine(start_id)
@@ -38,6 +40,7 @@ def _judge_logprobs(evidence: Evidence, ledger: Ledger) -> None:
             _compare_with_plain(evidence, ledger, case)
             shown |= _rescore(evidence, ledger, case, scored, scorers)
             shown |= _compare_rows(evidence, ledger, case, scored)
+            shown |= _compare_with_float64(evidence, ledger, case, scored)
             if case.request.streams:
                 shown |= _compare_modes(evidence, ledger, case, unstreamed.get(asked_of(case, "stream", "stream_options")))
         for feature in sorted(wanted):
@@ -199,6 +202,32 @@ def _compare_rows(evidence: Evidence, ledger: Ledger, case: Case, scored: Sequen
             ledger.fault(case, message, want=want, got=got, first_difference=index)
             break
     return {FROM_ROWS} if scored else set()
+
+
+def _knows_logprobs(evidence: Evidence) -> bool:
+    sayings = evidence.run.expectations.sayings if evidence.run.expectations else ()
+    return any(choice.logprob is not None for saying in sayings for choice in saying.choices)
+
+
+def _compare_with_float64(evidence: Evidence, ledger: Ledger, case: Case, scored: Sequence[Scored]) -> set[str]:
+    """Hold a plain arm's logprobs against those of an independent forward, as far as the reply is what that one says.
+
+    A reply that is not is another law's finding. What arms that are compared with plain say is held against plain's.
+    """
+    reply, expectations = case.answer.reply, evidence.run.expectations
+    saying = expectations.saying(case.start.model, case.request.prompt_ids) if expectations else None
+    if case.start.reference is not None or saying is None or reply is None or reply.ids is None or not case.request.is_greedy:
+        return set()
+    num_held = 0
+    for index, (token, one, choice) in enumerate(zip(reply.ids, scored, saying.choices, strict=False)):
+        if choice.logprob is None or choice.token != token:
+            break
+        num_held += 1
+        if not near_float64(choice.logprob, one.logprob, is_certified=evidence.declared.certified):
+            message = f"the logprob of token {index} is not that of a float64 forward"
+            ledger.fault(case, message, want=choice.logprob, got=one.logprob, first_difference=index)
+            break
+    return {COMPUTED} if num_held else set()
 
 
 def _compare_modes(evidence: Evidence, ledger: Ledger, case: Case, twin: Case | None) -> set[str]:

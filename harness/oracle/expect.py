@@ -27,7 +27,7 @@ from harness.records.expectation import Drafting, Expectations, Ids, ModelFacts,
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Answer, Declared, Recording, Run
 
-REPLY_CHECK = "oracle-reply"  # the check whose requests a saying is computed for
+SAID_FOR = ("oracle-reply", "logprobs-target")  # the checks whose requests a saying is computed for
 
 
 class Locator(Protocol):
@@ -76,7 +76,9 @@ class Oracle:
 
     def expectations(self, plan: Plan, recordings: Sequence[Recording], declared: Declared) -> Expectations:
         """Compute what this plan's answers are held against. Raises FileFormatError for files that are not as they should be."""
-        told = [(start, request) for start, request in _requests(plan) if REPLY_CHECK in request.checks and request.is_greedy]
+        told = [
+            (start, request) for start, request in _requests(plan) if set(SAID_FOR) & set(request.checks) and request.is_greedy
+        ]
         spoken = list(_spoken(plan, recordings))
         names = dict.fromkeys([start.model for start, _ in told])
         names |= dict.fromkeys(one.start.model for one in spoken if _is_drafted(one, declared))

@@ -13,11 +13,12 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.oracle.abstain import abstains, asks_for
+from harness.oracle.assisted import walk_assisted
 from harness.oracle.draft_model import Spoken
 from harness.oracle.lookup import trace
 from harness.oracle.loop import Rules, Said, Trace
 from harness.oracle.packs import BF16_MARGIN, FLOAT32_MARGIN, Journey, pack_path, path_without_taps
-from harness.oracle.streamwise import drafter_of, is_streamwise, most_drafts, walk_stream
+from harness.oracle.streamwise import Drafter, Walked, drafter_of, is_streamwise, most_drafts, walk_stream
 from harness.records.expectation import Expectations, Ids
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Round
@@ -92,21 +93,27 @@ def predict(
 def _of_stream(start: Start, request: Request, said: Said, declared: Declared, known: Known) -> Prediction | None:
     """Predict a request on a subject that names no paths: it is taken for speculative where something must have been drafted.
 
-    None for a reply that the context ended: where drafts stop there is the subject's own affair.
+    None for a reply that the context ended: where drafts stop there is the subject's own affair. None too for a sampled reply that need not
+    be plain's.
     """
     facts = declared.facts_of(start)
     if facts.expect == "not-engaged" or _must_abstain(request, declared.capabilities.get(facts.drafter, {})):
         return _walked(said, trace(request.prompt_ids, said, Rules(k=0)), "plain", facts, NOTHING_TO_SAY, 0)
     if not is_streamwise(facts.oracle):
         raise UsageError(f"arm {start.arm}: oracle={facts.oracle!r} is not known for a subject that names no paths")
-    if said.end_token is None and not said.stopped and len(said.ids) < request.max_tokens:
+    is_cut_by_context = said.end_token is None and not said.stopped and len(said.ids) < request.max_tokens
+    if is_cut_by_context or not (request.is_greedy or facts.samples_alike):
         return None
     asked_k = start.parameters.get("k", start.parameters.get("draft_k"))
     k = most_drafts(facts.oracle, None if asked_k is None else int(asked_k))
+    if not declared.first_token_outside:
+        return _assisted(request, said, facts, drafter_of(facts.oracle, k, known.spoken, _ends(start, request)))
     rules = Rules(k, declared.width_of(start.arm), reserve=int(declared.reserves_token))
     path = walk_stream(request.prompt_ids, said, rules, drafter_of(facts.oracle, k, known.spoken), known.beyond)
-    if path is None:
-        return None
+    return None if path is None else _of_path(path, said, declared, facts)
+
+
+def _of_path(path: Walked, said: Said, declared: Declared, facts: ArmFacts) -> Prediction:
     walk = path.trace
     path_taken = "spec" if walk.num_drafted else "plain"
     prediction = _walked(said, walk, path_taken, facts, NOTHING_TO_SAY, 0)
@@ -117,6 +124,12 @@ def _of_stream(start: Start, request: Request, said: Said, declared: Declared, k
     if path.num_accepted is None:
         return msgspec.structs.replace(prediction, counts=None, unknown="what follows the end of the reply is not known")
     return msgspec.structs.replace(prediction, counts=msgspec.structs.replace(prediction.counts, accepted=path.num_accepted))
+
+
+def _assisted(request: Request, said: Said, facts: ArmFacts, drafter: Drafter) -> Prediction | None:
+    """Predict a request whose passes draft from the bare prompt on."""
+    walk = walk_assisted(request.prompt_ids, said, drafter)
+    return None if walk is None else _walked(said, walk, "spec" if walk.num_drafted else "plain", facts, NOTHING_TO_SAY, 0)
 
 
 def _must_abstain(request: Request, behaviours: Mapping[str, str]) -> bool:
@@ -195,6 +208,14 @@ def _walked(said: Said, walk: Trace, path: str, facts: ArmFacts, reason: str, ca
     rounds = tuple(Round(step.drafts, step.accepted) for step in walk.rounds)
     starts = tuple(step.index for step in walk.rounds)
     return Prediction(path, facts.drafter, len(said.ids), reason, counts, rounds, starts, walk.last)
+
+
+def _ends(start: Start, request: Request) -> Ids:
+    """Return the end tokens that a twin's name sets (`tiny+eos=5.7`), none where the request ignores them."""
+    if (request.body or {}).get("ignore_eos"):
+        return ()
+    named = [part.removeprefix("eos=") for part in start.model.split("+") if part.startswith("eos=")]
+    return tuple(int(token) for tokens in named for token in tokens.split("."))
 
 
 def _budget(request: Request, start: Start) -> int:

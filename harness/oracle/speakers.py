@@ -97,7 +97,9 @@ class Speaker:
         bounded = scores[: self.model.container.bound]
         token = int(best(bounded))
         is_tie = int(np.count_nonzero(bounded == bounded[token])) > 1
-        return Choice(token, float(margins(bounded)), is_tie, bool(np.any(scores[len(bounded) :] > bounded[token])))
+        is_behind_padding = bool(np.any(scores[len(bounded) :] > bounded[token]))
+        logprob = -float(np.log(np.sum(np.exp(bounded - bounded[token]))))  # the token's own score is the largest
+        return Choice(token, float(margins(bounded)), is_tie, is_behind_padding, logprob)
 
     def _guessed(self, prefix: Prefix) -> Ids:
         return next((one for one in self._guesses if one[: len(prefix)] == prefix), prefix)

@@ -10,13 +10,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.oracle import draft_model, ngram_simple
+from harness.oracle import assisted, draft_model, ngram_simple
 from harness.oracle.draft_model import NotAskedError, Spoken
 from harness.oracle.loop import Asked, Proposal, Rules, Said, Trace, num_equal, walked
 from harness.records.expectation import Ids
 
-NGRAM_SIMPLE, DRAFT_MODEL = "ngram-simple", "draft-model"
-_NAME = re.compile(rf"({NGRAM_SIMPLE}|{DRAFT_MODEL})-(\d+)")  # the tokens that are looked for; drafts where a start names none
+NGRAM_SIMPLE, DRAFT_MODEL, PROMPT_LOOKUP = "ngram-simple", "draft-model", "prompt-lookup"
+_NAME = re.compile(
+    rf"({NGRAM_SIMPLE}|{DRAFT_MODEL}|{PROMPT_LOOKUP})-(\d+)"
+)  # the tokens that are looked for; drafts where a start names none
 
 Drafter = Callable[[Ids, int], Ids]  # stream, room -> drafts
 
@@ -31,24 +33,31 @@ class Walked:
 
 
 def is_streamwise(oracle: str) -> bool:
-    """Whether an arm's oracle is one of these: "ngram-simple-2", "draft-model-4"."""
+    """Whether an arm's oracle is one of these: "ngram-simple-2", "draft-model-4", "prompt-lookup-2"."""
     return _NAME.fullmatch(oracle) is not None
+
+
+def drafts_end_tokens(oracle: str) -> bool:
+    """Whether an end token may be among the drafts of an arm: prompt lookup ends before one."""
+    return not oracle.startswith(PROMPT_LOOKUP)
 
 
 def most_drafts(oracle: str, k: int | None) -> int:
     """Return the most drafts of a round: what the start names, else what the oracle's own name does. ValueError without either."""
     kind, number = _parsed(oracle)
-    if k is None and kind == NGRAM_SIMPLE:
+    if k is None and kind != DRAFT_MODEL:
         raise ValueError(f"oracle={oracle}: the start names no k")
     return int(number) if k is None else k
 
 
-def drafter_of(oracle: str, k: int, spoken: Spoken) -> Drafter:
-    """Return the drafter that an oracle knows."""
+def drafter_of(oracle: str, k: int, spoken: Spoken, ends: Ids = ()) -> Drafter:
+    """Return the drafter that an oracle knows; `ends` are end tokens, which some do not draft beyond."""
     kind, number = _parsed(oracle)
     if kind == NGRAM_SIMPLE:
         return lambda stream, room: ngram_simple.propose(stream, number, k)[:room]
-    return lambda stream, room: draft_model.propose(spoken, stream, room)
+    if kind == PROMPT_LOOKUP:
+        return lambda stream, _room: assisted.look_up(stream, number, k, ends)
+    return lambda stream, room: assisted.up_to_end(draft_model.propose(spoken, stream, min(room, k)), ends)
 
 
 def walk_stream(prompt: Ids, said: Said, rules: Rules, drafter: Drafter, beyond: Ids = ()) -> Walked | None:

@@ -8,7 +8,7 @@ It judges nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,10 +22,11 @@ from harness.records.recording import Declared, Recording
 CHECK = "near-ties"
 # Roles, as the check spells them.
 AGAIN, AFTER, BESIDE = "again", "after", "beside"
-SCORED, FORCED, NUDGED, CALIBRATES = "scored", "forced", "nudged", "calibrates"
+SCORED, FORCED, NUDGED, SWEPT, CALIBRATES = "scored", "forced", "nudged", "swept", "calibrates"
 MOST_CALIBRATING = 6  # plain replies that tell how far scores move
 LONG_ENOUGH = 8  # tokens of such a reply
 NUM_ALTERNATIVES = 10
+MOST_SWEPT = 4096  # ids whose scores one request moves
 NUDGES = tuple(2.0**power for power in range(-15, -2))  # what both scores are moved by, in logits: 3e-5 to 0.125
 NOT_BARE = {  # fields of a request whose tokens are not those that its prompt alone gives, or whose scores come otherwise
     "stream",
@@ -49,7 +50,7 @@ SLICES: dict[str, Slice] = {CHECK: near_ties}
 
 def follow_up(plan: Plan, recordings: Sequence[Recording], declared: Declared) -> tuple[Start, ...]:
     """Return the further starts that a recorded plan calls for; none where no reply differs by a token."""
-    differing = followed(plan, recordings)
+    differing = followed(plan, recordings, declared)
     starts: list[Start] = []
     for number, one in enumerate(differing):
         starts += _of_difference(number, one, plan.start(one.start.reference or ""), declared)
@@ -59,7 +60,7 @@ def follow_up(plan: Plan, recordings: Sequence[Recording], declared: Declared) -
 
 def _of_difference(number: int, one: Compared, plain: Start, declared: Declared) -> Iterator[Start]:
     for turn in (1, 2):
-        yield _start(plain, f"{number}/plain-{turn}", _plain_requests(one) if turn == 1 else (_probe(one, AGAIN),))
+        yield _start(plain, f"{number}/plain-{turn}", _plain_requests(one, declared) if turn == 1 else (_probe(one, AGAIN),))
         yield _start(one.start, f"{number}/drafting-{turn}", tuple(_drafting_requests(one, declared, is_first=turn == 1)))
 
 
@@ -81,20 +82,39 @@ def _drafting_requests(one: Compared, declared: Declared, *, is_first: bool) -> 
         yield _bare(other, f"neighbour-{other.id}", "", group="beside")
 
 
-def _plain_requests(one: Compared) -> tuple[Request, ...]:
+def _plain_requests(one: Compared, declared: Declared) -> tuple[Request, ...]:
     scored = _changed(one.request, SCORED, SCORED, logprobs=NUM_ALTERNATIVES)
     nudged = [_nudged(one, by) for by in NUDGES]
+    draws_from_all = not one.request.is_greedy and not (one.request.body or {}).get("top_k")
+    if draws_from_all and declared.vocab_bound <= MOST_SWEPT:
+        nudged += [_swept(one, by, declared.vocab_bound) for by in NUDGES]
     forced = _one_more_each(one.request, one.got, FORCED) if one.request.prompt_ids else []
     return (_probe(one, AGAIN), scored, *nudged, *forced)
 
 
 def _nudged(one: Compared, by: float) -> Request:
     """Ask with the score of the speculative token raised, and that of plain's own lowered."""
-    assert one.index is not None
+    want, got = _tokens(one)
+    return _biased(one, f"{NUDGED}-{by:g}", NUDGED, {got: by, want: -by})
+
+
+def _swept(one: Compared, by: float, num_ids: int) -> Request:
+    """Ask with all scores moved, so that a draw from all ids in their order goes from plain's token towards the other one."""
+    want, got = _tokens(one)
+    low, sign = (want, -1) if want < got else (got, 1)
+    return _biased(one, f"{SWEPT}-{by:g}", SWEPT, {token: by * (sign if token <= low else -sign) for token in range(num_ids)})
+
+
+def _tokens(one: Compared) -> tuple[int, int]:
+    assert one.index is not None, "what is equal is not followed up"
+    return one.want[one.index], one.got[one.index]
+
+
+def _biased(one: Compared, name: str, role: str, moves: Mapping[int, float]) -> Request:
     biases = dict((one.request.body or {}).get("logit_bias") or {})
-    for token, sign in ((one.got[one.index], 1), (one.want[one.index], -1)):
-        biases[str(token)] = biases.get(str(token), 0.0) + sign * by
-    return _changed(one.request, f"{NUDGED}-{by:g}", NUDGED, logit_bias=biases, logprobs=NUM_ALTERNATIVES)
+    for token, by in moves.items():
+        biases[str(token)] = biases.get(str(token), 0.0) + by
+    return _changed(one.request, name, role, logit_bias=biases, logprobs=NUM_ALTERNATIVES)
 
 
 def _one_more_each(request: Request, ids: Sequence[int], role: str) -> list[Request]:

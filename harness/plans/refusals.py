@@ -79,7 +79,9 @@ def _refused_starts_of_generation_2() -> Iterator[Start]:
     yield _refused("pack-sink", "draft-2", r"attention_sink_bias\b", pack="mixed2+sink")
     yield _refused("pack-codebook", "draft-2", r"predecessor_codebook\b", pack="mixed2+codebook")
     yield _refused("pack-of-two-generations", "draft-2", r"generation|architectures", pack="mixed2+gen1")
-    yield _refused("pack-lacks-tensors", "draft-2", r"\b(candidate_selector|attention_conv|mlp_conv)\b", pack="mixed2+gen1tensors")
+    yield _refused(
+        "pack-lacks-tensors", "draft-2", r"\b(candidate_selector|attention_conv|mlp_conv)\b", pack="mixed2+gen1tensors"
+    )
 
 
 def _refused(

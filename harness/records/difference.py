@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.records.plan import Plan, Request, Start
-from harness.records.recording import Answer, Recording
+from harness.records.recording import Answer, Declared, Recording
 
 SERVED = 200
 FOLLOWED = "near-tie"  # how the ids of starts begin that are made to find out why two replies differ
@@ -37,22 +37,26 @@ class Compared:
         return self.index == min(len(self.want), len(self.got))
 
 
-def compared(plan: Plan, recordings: Sequence[Recording]) -> Iterator[Compared]:
-    """Yield what can be compared, in the plan's order; starts that only find out why others differ are left out."""
+def compared(plan: Plan, recordings: Sequence[Recording], declared: Declared) -> Iterator[Compared]:
+    """Yield what can be compared, in the plan's order.
+
+    Left out are starts that only find out why others differ, and sampled replies of arms that take other random numbers.
+    """
     by_start = {recording.start.id: {one.request_id: one for one in recording.answers} for recording in recordings}
     for start in plan.starts:
         if start.reference is None or start.id.startswith(FOLLOWED):
             continue
-        for request in start.requests:
+        samples_alike = declared.facts_of(start).samples_alike
+        for request in start.requests if samples_alike else filter(lambda one: one.is_greedy, start.requests):
             answer = by_start.get(start.id, {}).get(request.id)
             want, got = ids_of(by_start.get(start.reference, {}).get(request.id)), ids_of(answer)
             if answer is not None and want is not None and got is not None:
                 yield Compared(start, request, answer, want, got)
 
 
-def followed(plan: Plan, recordings: Sequence[Recording]) -> list[Compared]:
+def followed(plan: Plan, recordings: Sequence[Recording], declared: Declared) -> list[Compared]:
     """Return the pairs that starts of their own find out about, in the order of those starts' numbers."""
-    return [one for one in compared(plan, recordings) if one.index is not None and not one.is_cut][:MOST_FOLLOWED]
+    return [one for one in compared(plan, recordings, declared) if one.index is not None and not one.is_cut][:MOST_FOLLOWED]
 
 
 def ids_of(answer: Answer | None) -> tuple[int, ...] | None:

@@ -27,6 +27,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like
     margin: float
     is_tie: bool  # another id has exactly the same score
     is_behind_padding: bool  # an id that the tokenizer does not have scores higher
+    logprob: float | None = None  # of the token, among the ids that the tokenizer has; None where it was not computed
 
 
 class Saying(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -188,6 +188,7 @@ class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     reserves_token: bool = (
         False  # a draft leaves room for one token of the base's own: no reply ends by its budget inside a block
     )
+    caps_at_budget: bool = True  # no draft runs over the budget; else accepted drafts behind it are counted
     trims_at_stop: bool = True  # accepted drafts behind a stop or an end token are not counted
     exact_scores: bool = True  # logprobs are equal bit for bit whatever the batch; else within a band
     most_opens: int = 1  # how often one file of weights is opened

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.records.recording import Counts, Reply
+from harness.records.recording import Counts, Reply, Round
+from harness.subjects import counts
 from harness.subjects.counts import CountsError, is_count
 from harness.subjects.tables import AnswerCounts
 
@@ -37,6 +38,12 @@ def read(body: Any, fields: AnswerCounts, reply: Reply, *, may_lack: bool) -> Co
         fallback=None,
         reason=None,
     )
+
+
+def read_rounds(body: Any, fields: AnswerCounts) -> tuple[Round, ...] | None:
+    """Return what a body lists round by round: ids proposed, and how many of them were kept. Raises CountsError."""
+    listed = _found(body, fields.per_round) if fields.per_round else None
+    return None if listed is None else counts.read_rounds(listed)
 
 
 def _found(body: Any, path: str) -> Any:

@@ -70,7 +70,7 @@ def parse_usage(record: Any, rounds_field: str) -> tuple[Counts, tuple[Round, ..
             raise CountsError(f"{place}: {key}={record[key]!r} is no count")
     numbers = {key: record[key] for key in NUMBERS}
     counts = _counts(place, record["path"], record["drafter"], numbers, record["fallback"], record["reason"])
-    return counts, _rounds(record[rounds_field]) if rounds_field else None
+    return counts, read_rounds(record[rounds_field]) if rounds_field else None
 
 
 def _counts(place: str, path: str, drafter: str, numbers: Mapping[str, int], fallback: int | None, reason: str) -> Counts:
@@ -90,7 +90,8 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18
 
 
-def _rounds(value: Any) -> tuple[Round, ...]:
+def read_rounds(value: Any) -> tuple[Round, ...]:
+    """Return a list of rounds, each the ids proposed and how many were kept. Raises CountsError."""
     if not isinstance(value, list):
         raise CountsError(f"usage counts: rounds {value!r} are no list")
     return tuple(_round(index, one) for index, one in enumerate(value))

@@ -90,6 +90,7 @@ class BudgetCap(enum.StrEnum):
 
     REMAINING = "remaining"
     REMAINING_MINUS_1 = "remaining-minus-1"
+    NONE = "none"  # drafts may run over it, and those that are accepted there are counted
 
 
 class FirstToken(enum.StrEnum):

@@ -15,7 +15,7 @@ import msgspec
 from harness.errors import FileFormatError
 from harness.records.known import KnownFault
 from harness.records.recording import ArmFacts, Declared
-from harness.subjects.declarations import AcceptedAtStop, Behaviour, BudgetCap, Capability, Dialect, FirstToken
+from harness.subjects.declarations import AcceptedAtStop, Behaviour, BudgetCap, Capability, Dialect, FirstToken, NoDraft
 from harness.subjects.inheritance import read_extended
 from harness.subjects.tables import (
     Accounting,
@@ -80,23 +80,29 @@ class Description(Strict, frozen=True):
         """Whether a log line or an answer itself says what was drafted; counters of the process then are a second witness."""
         return bool(self.counts.line_prefix or self.counts.fields) or self.dialect.name in TELL_COUNTS
 
+    @property
+    def _always_tells(self) -> bool:
+        """Whether the first witness speaks for every answer; where it is silent, counters of the process are the only one."""
+        return self.tells_counts and not (self.counts.fields and self.accounting.no_draft is NoDraft.ZEROS)
+
     def declared(self) -> Declared:
         """Return the part that judging needs, as it travels with recordings."""
         return Declared(
             arms={name: _facts(arm) for name, arm in self.arms.items()},
             vocab_bound=self.limits.vocab_bound,
             width=self.limits.width,
-            reports_rounds=bool(self.counts.rounds_field),
+            reports_rounds=bool(self.counts.rounds_field or (self.counts.fields and self.counts.fields.per_round)),
             returns_ids=bool(self.dialect.ids_field),
             watched_paths=self.watched_paths,
             reports_path=bool(self.counts.line_prefix),
             reports_counts=self.tells_counts or self.counts.metrics is not None,
-            seconds_counts=self.tells_counts and bool(self.counts.usage_field or self.counts.metrics),
+            seconds_counts=self._always_tells and bool(self.counts.usage_field or self.counts.metrics),
             drafted=self.accounting.drafted.value,
             silent=tuple(name.value for name in self.dialect.silent),
             first_token_outside=self.accounting.first_token is FirstToken.OUTSIDE,
             names_refusals=self.dialect.names_refusals,
             reserves_token=self.accounting.budget_cap is BudgetCap.REMAINING_MINUS_1,
+            caps_at_budget=self.accounting.budget_cap is not BudgetCap.NONE,
             trims_at_stop=self.accounting.accepted_at_stop is AcceptedAtStop.TRIMMED,
             exact_scores=self.dialect.exact_scores,
             most_opens=self.tracing.most_opens,

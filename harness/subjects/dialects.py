@@ -63,9 +63,12 @@ def sent(request: Request, description: Description) -> Request:
 
 def unsaid(request: Request, description: Description) -> tuple[str, ...]:
     """Return what a request asks that the dialect cannot say, in words; () where it can all be said."""
-    body = request.body or {}
-    left_out = (name for name in description.dialect.leaves_out if name not in MORE_TO_SAY and body.get(name) is not None)
-    return (*_tongue(description).unsaid(request), *(f"field {name}" for name in left_out))
+    body, speech = request.body or {}, description.dialect
+    left_out = (name for name in speech.leaves_out if name not in MORE_TO_SAY and body.get(name) is not None)
+    stops = body.get("stop")
+    too_many = isinstance(stops, list) and 0 < speech.most_stops < len(stops)
+    words = (f"more than {speech.most_stops} stop strings",) if too_many else ()
+    return (*_tongue(description).unsaid(request), *(f"field {name}" for name in left_out), *words)
 
 
 def chunk_of(event: Any, description: Description) -> Chunk:
@@ -122,6 +125,7 @@ def _with_counts(reply: Reply, body: Any, description: Description) -> Heard:
     if fields is None or body is None:
         return Heard(reply, usage_counts=usage_counts, rounds=rounds)
     counts = answer_counts.read(body, fields, reply, may_lack=_may_lack(description))
+    rounds = rounds if rounds is not None else answer_counts.read_rounds(body, fields)
     return Heard(reply, counts=counts, usage_counts=usage_counts, rounds=rounds)
 
 

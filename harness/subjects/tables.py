@@ -106,6 +106,7 @@ class Speech(Strict, frozen=True):
     counts_end_token: bool = False  # an end token is the last of the ids, and in the count of tokens
     adds: dict[str, Any] = {}  # fields put into each body
     leaves_out: tuple[str, ...] = ()  # fields that it would refuse, where they ask for nothing
+    most_stops: NonNegative = 0  # as many stop strings does it take; 0 = any number
     silent: tuple[Silent, ...] = ()  # what an answer does not say, or says without meaning it
 
 
@@ -135,6 +136,7 @@ class AnswerCounts(Strict, frozen=True):
     drafted: str
     accepted: str
     rounds: str = ""
+    per_round: str = ""  # a list of [drafted ids, accepted]
 
 
 class CountsSource(Strict, frozen=True):

@@ -36,7 +36,16 @@ DRAFTERS = {
     "ngram-simple": ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4"],
     "draft-simple": ["--spec-type", "draft-simple", "--spec-draft-model", "{draft}", "--spec-draft-n-max", "4"],
 }
-CHECKS = ("drafts-made", "exact-counts", "accounting", "context-end", "logprobs-target", "capabilities", "known-faults")
+CHECKS = (
+    "drafts-made",
+    "exact-counts",
+    "accounting",
+    "context-end",
+    "logprobs-target",
+    "capabilities",
+    "sampled-distribution",
+    "known-faults",
+)
 BOOKED, NO_LOGPROBS = "block-booked-before-the-context-is-looked-at", "no-logprobs-from-a-verify-round"
 
 
@@ -161,3 +170,14 @@ def test_an_arm_that_never_drafts_is_not_engaged_where_its_description_does_not_
     got = judged(recorded(str(path), "drafts-made"))
     assert got.verdict is Verdict.NOT_ENGAGED
     assert {one.start for one in got.counted} == {"draft-untyped"}
+
+
+def test_with_its_defaults_whatever_differs_is_a_near_tie_within_the_band_of_its_own_plain_arm() -> None:
+    run = recorded("llama-server-defaults", "same-sampled-reply", "near-ties")
+    got = judged(run)
+    (notes,) = (result.notes for result in got.results if result.check == "near-ties")
+    assert "0 FAULT, 0 VOID, 0 UNSTABLE" in notes[0]
+    assert {one.check for one in got.counted} <= {"near-ties"}
+    assert all(one.message.startswith("NEAR-TIE, one of ") for one in got.counted)
+    budget = msgspec.structs.replace(run.declared, near_tie_budget=len(got.counted))
+    assert judged(msgspec.structs.replace(run, declared=budget)).verdict is Verdict.NOT_TRACED

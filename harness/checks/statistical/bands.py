@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SCORE_BAND = 1e-4  # nats, of a subject that computes in float32
+EXACT_BAND = 1e-4  # nats, of float32 beside float64: measured up to 6e-6
 COARSE_BAND = 2e-2  # nats, of one that is not certified: 16 bits or fewer somewhere on the way
 
 
@@ -33,6 +34,11 @@ def agree(want: Any, got: Any, band: float = SCORE_BAND) -> bool:
 def band_of(*, is_certified: bool) -> float:
     """Return the band of a subject."""
     return SCORE_BAND if is_certified else COARSE_BAND
+
+
+def near_float64(want: float, got: float, *, is_certified: bool) -> bool:
+    """Whether a subject's logprob is that of a float64 forward, as far as its own precision goes."""
+    return abs(want - got) <= (EXACT_BAND if is_certified else COARSE_BAND)
 
 
 def _shows(table: Mapping[str, Any], scores: Mapping[str, Any], band: float) -> bool:

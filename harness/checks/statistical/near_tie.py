@@ -45,7 +45,7 @@ class Observed:
     got: Ids
     index: int | None  # of the first token that differs; None if none does
     damage: str  # its shape, in words, where that alone makes it a fault
-    num_drafted: int  # for the reply in question
+    num_drafted: int | None  # for the reply in question; None of a subject that does not say
     plain_again: tuple[Ids | None, ...]  # of fresh servers
     drafting_again: tuple[Ids | None, ...]
     histories: Mapping[str, Ids | None]  # the drafting arm's reply after and beside other requests, by what came before
@@ -80,7 +80,7 @@ def classify(seen: Observed, band: Band | None) -> Classified:
 
 
 def _void(seen: Observed) -> Classified | None:
-    if not seen.num_drafted:
+    if seen.num_drafted == 0:
         return Classified(Kind.VOID, "nothing was drafted for it, so that no verify pass can have moved a score")
     answers = (*seen.plain_again, *seen.drafting_again, *seen.histories.values())
     if not seen.plain_again or not seen.drafting_again or any(one is None for one in answers):

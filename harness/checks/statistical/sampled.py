@@ -167,6 +167,6 @@ CHECKS: tuple[Check, ...] = (
         Verdict.MISMATCH,
         "What an arm that drafts while sampling samples has the plain arm's distribution, at a stated rate of false alarms.",
         _judge_sampled_distribution,
-        needs=(Need.SAMPLED_DRAFTS,),
+        needs=(Need.COUNTS, Need.SAMPLED_DRAFTS),
     ),
 )

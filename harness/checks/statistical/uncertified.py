@@ -5,39 +5,27 @@ It gathers what was seen of each pair of replies and lets the rules of near_tie.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import msgspec
 
 from harness.checks.check import Check, Ledger
 from harness.checks.evidence import Evidence
-from harness.checks.scores import BrokenScoresError, Scored, read_logprobs
-from harness.checks.statistical.damage import Pair, damage
-from harness.checks.statistical.near_tie import Band, Classified, Kind, Observed, Scores, calibrated, classify, top_gap
-from harness.oracle.spelling import NUM_IDS, spell
-from harness.records.difference import FOLLOWED, Compared, compared, followed, ids_of
+from harness.checks.statistical.near_tie import Band, Classified, Kind, Observed, classify
+from harness.checks.statistical.sight import Sight, band_of_plain
+from harness.records.difference import Compared, compared, followed
 from harness.records.finding import CheckResult, Finding, Verdict
 from harness.records.need import Need
-from harness.records.plan import Request
-from harness.records.recording import Answer, Recording, Run
 
 CHECK = "near-ties"
-# Roles of requests, as plans spell them.
-AGAIN, AFTER, BESIDE = "again", "after", "beside"
-SCORED, FORCED, NUDGED, CALIBRATES = "scored", "forced", "nudged", "calibrates"
 OF_REPLIES = re.compile(
     r"^(ids|text|finish_reason|stop_reason|completion_tokens|the reply of the longest budget, cut)\b.*differs"
 )
 FOLLOWS = ("exact-counts", "exact-drafts", "accounting")  # their predictions walk plain's reply
-MOVES_CHOICES = ("logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty")
 VERDICTS = {Kind.FAULT: Verdict.MISMATCH, Kind.VOID: Verdict.BLIND, Kind.UNSTABLE: Verdict.INCONCLUSIVE}
-
-Ids = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,179 +94,39 @@ def _sizes(one: _Told) -> str:
     assert band is not None, "nothing is a near-tie without a band"
     assert gap is not None, "nothing is a near-tie without a gap"
     assert one.pair.index is not None, "what is equal is no near-tie"
-    known = [size for size in seen.forced if size is not None]
-    forced = (
-        f"{sum(size == 0 for size in known)} of {len(seen.forced)} tokens at plain's own choice"
-        if seen.is_greedy
-        else (f"{sum(size == 0 for size in known)} of {len(seen.forced)} tokens within plain's reach")
-    )
     return (
         f"{one.pair.got[one.pair.index]} for plain's {one.pair.want[one.pair.index]}, gap {gap:.2g}, larger than {band.rank(gap)} of "
-        f"plain's own {len(band.gaps)}; band {band.width:.2g} of {band.num_scores} scores; teacher-forced {forced}, "
-        f"{sum(size > 0 for size in known)} below by {one.is_what.worst_forced or 0:.2g} at most"
+        f"plain's own {len(band.gaps)}; band {band.width:.2g} of {band.num_scores} scores; {_forced_text(seen)}"
     )
+
+
+def _forced_text(seen: Observed) -> str:
+    """Say where the tokens of a reply lie, forced through the plain arm."""
+    known = [size for size in seen.forced if size is not None]
+    if not known:
+        return "not teacher-forced: what may be chosen there is not known"
+    where = "at plain's own choice" if seen.is_greedy else "within plain's reach"
+    below = [size for size in known if size > 0]
+    told = f"teacher-forced {len(known) - len(below)} of {len(seen.forced)} tokens {where}"
+    return f"{told}, {len(below)} below by {max(below):.2g} at most" if below else told
 
 
 def _told(evidence: Evidence) -> Iterator[_Told]:
     """Yield what each compared pair of replies is."""
     run = evidence.run
-    numbers = {(one.start.id, one.request.id): number for number, one in enumerate(followed(run.plan, run.recordings))}
+    numbers = {
+        (one.start.id, one.request.id): number for number, one in enumerate(followed(run.plan, run.recordings, run.declared))
+    }
     bands: dict[str, Band | None] = {}
-    for pair in compared(run.plan, run.recordings):
+    for pair in compared(run.plan, run.recordings, run.declared):
         if pair.index is None:
             yield _Told(pair, Classified(Kind.EQUAL, "every token is plain's"))
             continue
-        seen = _Sight(evidence, pair, numbers.get((pair.start.id, pair.request.id))).observed()
+        seen = Sight(evidence, pair, numbers.get((pair.start.id, pair.request.id))).observed()
         reference = pair.start.reference or ""
         if reference not in bands:
-            bands[reference] = _band(run, reference)
+            bands[reference] = band_of_plain(run, reference)
         yield _Told(pair, classify(seen, bands[reference]), seen, bands[reference])
-
-
-class _Sight:
-    """What the further starts of one pair of replies show."""
-
-    def __init__(self, evidence: Evidence, pair: Compared, number: int | None) -> None:
-        self._evidence = evidence
-        self._pair = pair
-        names = {"plain": ("plain-1", "plain-2"), "drafting": ("drafting-1", "drafting-2")}
-        self._starts = {
-            who: [evidence.recording(f"{FOLLOWED}-{number}/{name}") for name in parts] for who, parts in names.items()
-        }
-
-    def observed(self) -> Observed:
-        """Return it all."""
-        pair, declared = self._pair, self._evidence.declared
-        counts = pair.answer.counts or pair.answer.usage_counts
-        return Observed(
-            want=pair.want,
-            got=pair.got,
-            index=pair.index,
-            damage=self._damage(),
-            num_drafted=counts.drafted if counts else 0,
-            plain_again=self._replies("plain", AGAIN),
-            drafting_again=self._replies("drafting", AGAIN),
-            histories={
-                "after another request": self._replies("drafting", AFTER)[0],
-                "beside another request": self._replies("drafting", BESIDE)[0],
-            },
-            remembers=declared.facts_of(pair.start).remembers,
-            is_greedy=pair.request.is_greedy,
-            top_gap=self._top_gap(),
-            nudge_gap=self._nudge_gap(),
-            forced=tuple(self._forced()),
-        )
-
-    def _damage(self) -> str:
-        pair, run = self._pair, self._evidence.run
-        assert pair.index is not None, "what is equal is not damaged"
-        plain = self._evidence.case(pair.start.reference or "", pair.request.id)
-        texts = [one.reply.text if one and one.reply else "" for one in (plain.answer if plain else None, pair.answer)]
-        body = pair.request.body or {}
-        wants_json = "json" in str(body.get("response_format", "")) or "json" in str(body.get("structured_outputs", ""))
-        what = Pair(pair.want, pair.got, texts[0], texts[1], pair.request.prompt_ids, wants_json)
-        return damage(what, pair.index, _others(run, pair), self._evidence.declared.vocab_bound)
-
-    def _asked(self, who: str, role: str) -> Iterator[tuple[Request, Answer]]:
-        recording = self._starts[who][0]
-        if recording is not None:
-            yield from _by_role(recording, role)
-
-    def _replies(self, who: str, role: str) -> tuple[Ids | None, ...]:
-        """Return the reply to the request of this role on each of an arm's starts that was asked it."""
-        found = [ids_of(answer) for one in self._starts[who] if one is not None for _, answer in _by_role(one, role)]
-        return tuple(found) or (None,)
-
-    def _top_gap(self) -> float | None:
-        index = self._pair.index
-        for _, answer in self._asked("plain", SCORED):
-            rows = _scores(answer)
-            if index is not None and index < len(rows):
-                return top_gap(dict(rows[index].alternatives))
-        return None
-
-    def _nudge_gap(self) -> float | None:
-        """Return twice the least nudge, up of one token and down of the other, with which plain says the other one."""
-        pair = self._pair
-        assert pair.index is not None, "what is equal needs no nudge"
-        own = (pair.request.body or {}).get("logit_bias") or {}
-        token = str(pair.got[pair.index])
-        sizes = []
-        for request, answer in self._asked("plain", NUDGED):
-            ids = ids_of(answer)
-            if ids is not None and ids[: pair.index + 1] == pair.got[: pair.index + 1]:
-                sizes.append(2 * ((request.body or {})["logit_bias"][token] - own.get(token, 0.0)))
-        return min(sizes, default=None)
-
-    def _forced(self) -> Iterator[float | None]:
-        """Yield how far below what plain may choose each token of the reply lies; nothing where other fields move choices."""
-        body = self._pair.request.body or {}
-        reach = 1 if self._pair.request.is_greedy else int(body.get("top_k") or 0)
-        if not reach or any(body.get(name) for name in MOVES_CHOICES):
-            return
-        for token, (_, answer) in zip(self._pair.got, self._asked("plain", FORCED), strict=False):
-            rows = _scores(answer)
-            if ids_of(answer) == (token,):
-                yield 0.0
-            elif not rows or token not in self._texts:
-                yield None
-            else:
-                yield _below(dict(rows[0].alternatives), self._texts[token], reach)
-
-    @cached_property
-    def _texts(self) -> Mapping[int, str]:
-        """The texts of ids: as plain's scored replies tell them, and those of the fabricated tokenizer."""
-        texts = {token: spell((token,)) for token in range(NUM_IDS)}
-        for role in (SCORED, FORCED, NUDGED):
-            for _, answer in self._asked("plain", role):
-                texts.update(zip(ids_of(answer) or (), (one.token for one in _scores(answer)), strict=False))
-        return texts
-
-
-def _below(scores: Scores, text: str, reach: int) -> float:
-    """Return how far a token lies below the last one that may be chosen; infinite where it is not even among those shown."""
-    best = sorted(scores.values(), reverse=True)
-    return max(best[min(reach, len(best)) - 1] - scores.get(text, -math.inf), 0.0)
-
-
-def _band(run: Run, reference: str) -> Band | None:
-    """Return how far scores move between replies scored as they came and each token scored behind a whole prompt."""
-    recording = next((one for one in run.recordings if one.start.id == f"{FOLLOWED}-band/{reference}"), None)
-    if recording is None:
-        return None
-    asked = list(_by_role(recording, CALIBRATES))
-    whole = {request.prompt_ids: _scores(answer) for request, answer in asked if request.max_tokens == 1}
-    rows = []
-    for request, answer in asked:
-        ids = ids_of(answer) or ()
-        for index, row in enumerate(_scores(answer)[: len(ids)] if request.max_tokens > 1 else ()):
-            again = whole.get(request.prompt_ids + ids[:index])
-            if again:
-                rows.append((dict(row.alternatives), dict(again[0].alternatives)))
-    return calibrated(rows)
-
-
-def _by_role(recording: Recording, role: str) -> Iterator[tuple[Request, Answer]]:
-    for request, answer in zip(recording.start.requests, recording.answers, strict=True):
-        if role in request.roles:
-            yield request, answer
-
-
-def _scores(answer: Answer) -> Sequence[Scored]:
-    """Return the scores of an answer; none where they are broken, which another law finds."""
-    try:
-        return read_logprobs(answer.reply.logprobs) if answer.reply is not None else ()
-    except BrokenScoresError:
-        return ()
-
-
-def _others(run: Run, pair: Compared) -> Iterable[Ids]:
-    """Yield prompts and replies of requests with other prompts to the same process."""
-    recording = next(one for one in run.recordings if one.start.id == pair.start.id)
-    for request, answer in zip(recording.start.requests, recording.answers, strict=True):
-        if request.prompt_ids != pair.request.prompt_ids:
-            yield request.prompt_ids
-            yield ids_of(answer) or ()
 
 
 def _reads_results(_evidence: Evidence, _ledger: Ledger) -> None:

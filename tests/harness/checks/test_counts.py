@@ -453,6 +453,15 @@ def test_a_first_token_before_all_rounds_is_one_token_more() -> None:
     assert found(outside) == ["fewer tokens than its rounds delivered (rounds=10 accepted=14)"]
 
 
+def test_drafts_that_ran_over_the_budget_are_counted_where_nothing_caps_them() -> None:
+    over = outside_counts(10, 40, 30)
+    assert found(outside_run(over)) == ["fewer tokens than its rounds delivered (rounds=10 accepted=30)"]
+    assert found(outside_run(over, caps_at_budget=False)) == []
+    assert found(outside_run(outside_counts(25, 40, 30), caps_at_budget=False)) == [
+        "fewer tokens than its rounds delivered (rounds=25 accepted=30)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("drafted", "holds"), [("proposed", False), ("grammar-valid", False), ("padded", True), ("width-times-rounds", True)]
 )

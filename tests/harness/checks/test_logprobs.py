@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from harness.checks.scores import BrokenScoresError, log_softmax, read_logprobs, rows_of
+from harness.checks.statistical.bands import EXACT_BAND
+from harness.records.expectation import Choice, ModelFacts, Saying
 from harness.records.finding import Finding, Verdict
 from harness.records.plan import Tier
 from harness.records.recording import Answer, Dump, Run
@@ -215,3 +217,59 @@ def test_log_softmax_of_equal_scores_is_the_log_of_their_number() -> None:
 def test_rows_come_in_the_files_order() -> None:
     dump = Dump("", "<f4", (2, 2), b"\x00\x00\x80?\x00\x00\x00@\x00\x00@@\x00\x00\x80@")
     assert rows_of(dump) == [(1.0, 2.0), (3.0, 4.0)]
+
+
+def computed(change: float = 0.0, place: int = 3) -> Run:
+    """Return a run whose expectations hold the logprobs of a forward: plain's own, one of them changed."""
+    run = run_of(CHECK)
+    scores = scores_of(run, "plain", WHOLE)
+    logprobs = [value + change * (index == place) for index, value in enumerate(scores["token_logprobs"])]
+    (plain,) = (one for one in run.plan.starts if one.id == "plain")
+    (request,) = (one for one in plain.requests if one.id == WHOLE)
+    (recording,) = (one for one in run.recordings if one.start.id == "plain")
+    answer = recording.answer(WHOLE)
+    assert answer is not None and answer.reply is not None and answer.reply.ids is not None
+    choices = tuple(Choice(token, 1.0, False, True, logprob) for token, logprob in zip(answer.reply.ids, logprobs, strict=True))
+    assert run.expectations is not None
+    weights = run.expectations.models.get(plain.model, ModelFacts("w", (), 64))
+    expectations = msgspec.structs.replace(
+        run.expectations,
+        models={**run.expectations.models, plain.model: weights},
+        sayings=(Saying(weights.weights, request.prompt_ids, choices),),
+    )
+    return msgspec.structs.replace(run, expectations=expectations)
+
+
+def test_logprobs_that_are_those_of_a_float64_forward_have_no_finding() -> None:
+    assert findings(CHECK, computed()) == ()
+    assert findings(CHECK, computed(EXACT_BAND / 2)) == ()
+
+
+def test_a_logprob_that_every_arm_gets_wrong_alike_is_found_by_the_float64_forward() -> None:
+    found = findings(CHECK, computed(3 * EXACT_BAND))
+    message = "the logprob of token 3 is not that of a float64 forward"
+    assert {(one.start, one.message, one.first_difference, one.verdict) for one in found} == {
+        ("plain", message, 3, Verdict.MISMATCH)
+    }
+    assert {one.request for one in found} == {WHOLE, STREAMED}
+
+
+def test_a_forward_that_scored_nothing_of_what_plain_was_asked_makes_it_blind() -> None:
+    run = computed()
+    assert run.expectations is not None
+    elsewhere = tuple(msgspec.structs.replace(one, prompt_ids=(1, 2)) for one in run.expectations.sayings)
+    expectations = msgspec.structs.replace(run.expectations, sayings=elsewhere)
+    found = findings(CHECK, msgspec.structs.replace(run, expectations=expectations))
+    assert [(one.start, one.message, one.verdict) for one in found] == [
+        ("plain", "no reply was held against a float64 forward", Verdict.BLIND)
+    ]
+
+
+def test_a_reply_that_is_not_what_the_forward_says_is_left_to_the_law_on_replies() -> None:
+    run = computed(5.0)
+    assert run.expectations is not None
+    (saying,) = run.expectations.sayings
+    other = (*saying.choices[:3], msgspec.structs.replace(saying.choices[3], token=93), *saying.choices[4:])
+    sayings = (msgspec.structs.replace(saying, choices=other),)
+    expectations = msgspec.structs.replace(run.expectations, sayings=sayings)
+    assert findings(CHECK, msgspec.structs.replace(run, expectations=expectations)) == ()

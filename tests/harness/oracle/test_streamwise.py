@@ -65,8 +65,8 @@ def test_what_the_draft_model_was_not_asked_for_is_not_known() -> None:
 
 
 def test_the_names_of_the_oracles() -> None:
-    names = ("ngram-simple-2", "draft-model-4", "ngram-simple", "lookup-321", "ngram-mod-2")
-    assert [is_streamwise(name) for name in names] == [True, True, False, False, False]
+    names = ("ngram-simple-2", "draft-model-4", "prompt-lookup-2", "ngram-simple", "lookup-321", "ngram-mod-2")
+    assert [is_streamwise(name) for name in names] == [True, True, True, False, False, False]
     assert (most_drafts("draft-model-4", None), most_drafts("draft-model-4", 3), most_drafts("ngram-simple-2", 8)) == (4, 3, 8)
     with pytest.raises(ValueError, match="names no k"):
         most_drafts("ngram-simple-2", None)
@@ -83,6 +83,7 @@ DECLARED = Declared(
     reports_path=False,
     reports_rounds=False,
     reserves_token=True,
+    first_token_outside=True,
     trims_at_stop=False,
     capabilities={"ngram-simple": {"temperature": "engaged", "logprobs": "abstains"}},
 )

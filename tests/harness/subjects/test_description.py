@@ -154,9 +154,10 @@ def test_a_subject_that_cannot_say_its_port_is_given_one_and_needs_no_line(tmp_p
         ("[counts.metrics]\npath = '/metrics'\ndrafted = 'd'\naccepted = 'a'", (True, False)),
         (
             "[counts.fields]\ndrafted = 'd'\naccepted = 'a'\n[counts.metrics]\npath = '/m'\ndrafted = 'd'\naccepted = 'a'",
-            (True, True),
+            (True, False),
         ),
         ("[dialect]\nname = 'sglang'", (True, False)),
+        ("[dialect]\nname = 'llama'\n[counts.metrics]\npath = '/metrics'\ndrafted = 'd'\naccepted = 'a'", (True, True)),
     ],
 )
 def test_what_a_subject_says_of_its_drafts_makes_one_witness_or_two(tmp_path, counts, want):

@@ -46,6 +46,7 @@ class Fault(enum.Enum):
     STALE = "its choice hangs on the request before"
     RANDOM = "its choice differs from process to process"
     UNDRAFTED = "it drafts nothing"
+    CUT = "it ends its reply early"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,12 @@ class Engine:
         body = request.body or {}
         scores = list(row)
         for token, bias in (body.get("logit_bias") or {}).items():
-            scores[int(token)] += bias
+            if int(token) < SIZE:
+                scores[int(token)] += bias
         best = sorted(range(SIZE), key=lambda token: (-scores[token], token))
         if request.is_greedy:
             return best[0]
-        kept = best[: body.get("top_k", SIZE)]
+        kept = best[: body["top_k"]] if "top_k" in body else list(range(SIZE))  # drawn from in this order
         weights = [math.exp((scores[token] - scores[best[0]]) / body["temperature"]) for token in kept]
         drawn = random.Random(repr((body["seed"], index))).random() * math.fsum(weights)
         for token, weight in zip(kept, weights, strict=True):
@@ -139,17 +141,16 @@ class Engine:
 
     def _damaged(self, request: Request, ids: Ids, before: Sequence[Answer]) -> Ids:
         at = len(ids) // 3
-        if request.prompt_ids != TIED:
-            return ids
-        if Fault.DROPPED in self.faults:
-            return (*ids[:at], *ids[at + 1 :], 1)
-        if Fault.DOUBLED in self.faults:
-            return (*ids[:at], ids[at - 1], *ids[at:-1])
-        if Fault.FOREIGN in self.faults and before and before[0].reply and before[0].reply.ids:
-            return (*ids[:at], *before[0].reply.ids[at:])
-        if Fault.WRONG_ROW in self.faults:
-            return (*ids[:at], ids[at - 1], *ids[at + 1 :])
-        return ids
+        first = before[0].reply.ids if before and before[0].reply and before[0].reply.ids else ids
+        damaged = {
+            Fault.CUT: ids[:at],
+            Fault.DROPPED: (*ids[:at], *ids[at + 1 :], 1),
+            Fault.DOUBLED: (*ids[:at], ids[at - 1], *ids[at:-1]),
+            Fault.FOREIGN: (*ids[:at], *first[at:]),
+            Fault.WRONG_ROW: (*ids[:at], ids[at - 1], *ids[at + 1 :]),
+        }
+        found = [damaged[fault] for fault in self.faults if fault in damaged]
+        return found[0] if found and request.prompt_ids == TIED else ids
 
 
 @functools.cache

@@ -80,6 +80,10 @@ def test_each_rule_alone_decides(changes: dict[str, Any], want: Kind) -> None:
     assert kind(**changes) is want
 
 
+def test_a_subject_that_does_not_say_what_it_drafted_is_told_by_the_other_rules() -> None:
+    assert kind(num_drafted=None) is Kind.NEAR_TIE
+
+
 def test_scores_that_are_equal_to_the_bit_say_nothing_of_a_draw() -> None:
     assert kind(top_gap=0.0, is_greedy=False) is Kind.NEAR_TIE
 

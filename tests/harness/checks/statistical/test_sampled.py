@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -162,3 +163,11 @@ def test_llamas_arms_that_draft_are_all_asked_and_the_one_that_never_does_is_not
     assert arms >= {"plain", "ngram-simple", "ngram-mod", "draft-simple", "draft-ngram"}
     assert "draft-untyped" not in arms
     assert got.not_tested == {}  # it is no arm of this plan
+
+
+def test_an_arm_whose_seeded_replies_are_not_plains_is_asked_too(tmp_path: Path) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text('name = "other"\nextends = "llama-server"\narms.draft-simple.samples_alike = false\n')
+    got = fitted(plan(), load_description(path), fixture(), {CHECK: CHECKS[0].needs})
+    (start,) = [one for one in got.starts if one.arm == "draft-simple"]
+    assert {one.checks for one in start.requests} == {(CHECK,)}

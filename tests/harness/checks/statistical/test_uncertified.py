@@ -98,6 +98,14 @@ def test_a_fault_is_told_from_a_near_tie_and_why(tie: Tie | None, faults: list[F
     assert [one.known for one in got.findings if one.check == "same-reply"] == [""]
 
 
+def test_a_reply_that_is_cut_short_is_a_fault_without_a_further_start() -> None:
+    run = run_of(GREEDY, None, Fault.CUT)
+    assert len(run.plan.starts) == 2
+    got = judged(run, near_tie_budget=9)
+    assert kinds(got) == [("lookup", "FAULT", Verdict.MISMATCH)]
+    assert "no token was chosen otherwise" in notes(got)[1]
+
+
 def test_an_arm_that_differs_from_process_to_process_is_unstable_and_the_run_inconclusive() -> None:
     got = judged(run_of(GREEDY, Tie(AT, ROUNDING / 4, flips=False), Fault.RANDOM))
     assert kinds(got) == [("lookup", "UNSTABLE", Verdict.INCONCLUSIVE)]
@@ -121,6 +129,19 @@ def test_a_seeded_draw_at_the_border_of_two_tokens_is_a_near_tie_by_the_nudge_th
     assert kinds(got) == [("lookup", "NEAR-TIE", Verdict.MISMATCH)]
     assert gap in notes(got)[1]
     assert f"{BUDGET} of {BUDGET} tokens within plain's reach" in notes(got)[1]
+
+
+@pytest.mark.parametrize(("seed", "gap"), [(9, "4 for plain's 3, gap 0.00098"), (77, "10 for plain's 11, gap 6.1e-05")])
+def test_a_draw_from_all_ids_at_a_border_is_a_near_tie_by_the_nudge_of_all_scores_that_moves_it(seed: int, gap: str) -> None:
+    got = judged(run_of(asked(temperature=0.8, seed=seed), None))
+    assert kinds(got) == [("lookup", "NEAR-TIE", Verdict.MISMATCH)]
+    assert gap in notes(got)[1]
+    assert notes(got)[1].endswith("not teacher-forced: what may be chosen there is not known")
+
+
+def test_a_draw_from_all_ids_away_from_any_border_is_a_fault() -> None:
+    got = judged(run_of(asked(temperature=0.8, seed=3), None, Fault.WRONG_ROW), near_tie_budget=9)
+    assert kinds(got) == [("lookup", "FAULT", Verdict.MISMATCH)]
 
 
 def test_a_seeded_draw_away_from_any_border_is_a_fault() -> None:
@@ -149,3 +170,10 @@ def test_no_further_start_is_read_by_any_other_check_or_followed_in_its_turn() -
     assert len(further) == 5
     assert all(request.checks == () and start.reference is None for start in further for request in start.requests)
     assert follow_up(run.plan, run.recordings, DECLARED) == tuple(further)
+
+
+def test_sampled_replies_of_an_arm_that_takes_other_random_numbers_are_not_compared() -> None:
+    arms = {"plain": ArmFacts(), "lookup": ArmFacts("ngram", samples_alike=False)}
+    declared = msgspec.structs.replace(DECLARED, arms=arms)
+    got = judged(run_of(asked(temperature=0.8, top_k=2, seed=17), None, declared=declared))
+    assert notes(got)[0].startswith("3 replies compared with plain's, 0 of them pinned faults: 3 EQUAL")

@@ -98,14 +98,6 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def unblocked() -> Any:
-    """The signals that this thread blocks, as they were."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    yield
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 @pytest.mark.usefixtures("unblocked")
 def test_a_model_that_is_not_there_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", str(tmp_path / "none.gguf")], wheel) == 2

@@ -152,6 +152,8 @@ class Vllm(Handler):
         for name, is_wrong in (("prompt", "prompt" not in body), ("max_tokens", body.get("max_tokens", 1) < 1)):
             if is_wrong:
                 return 400, {"error": {"message": f"bad {name}", "type": "BadRequestError", "param": name, "code": 400}}
+        if isinstance(body.get("stop"), list) and len(body["stop"]) > 4:
+            return 400, {"error": {"message": "too many", "type": "BadRequestError", "param": "stop", "code": 400}}
         if len(body["prompt"]) >= CONTEXT:
             return 400, {"error": {"message": "too long", "type": "BadRequestError", "param": "prompt", "code": 400}}
         return None
@@ -313,8 +315,8 @@ class Sglang(Handler):
 
 
 WIRES = {
-    "vllm": (Vllm, "INFO:     Application startup complete."),
-    "trtllm": (Trtllm, "INFO:     Application startup complete."),
+    "vllm": (Vllm, ""),
+    "trtllm": (Trtllm, ""),
     "mlx": (Mlx, "2026-01-01 00:00:00,000 - INFO - Starting httpd at 127.0.0.1 on port {port}..."),
     "sglang": (Sglang, "[2026-01-01 00:00:00] The server is fired up and ready to roll!"),
     "onebit": (Onebit, ""),
