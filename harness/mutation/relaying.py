@@ -1,0 +1,105 @@
+"""A subject behind the relay: its description with the relay's command in front, the settings of a fault, and which faults it can have.
+
+Pure, but for the one settings file that a relay reads. What the relay does is its own room's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.mutation.entry import Mutant, Shows
+from harness.mutation.world import Fitted
+from harness.records.known import KnownFault
+from harness.subjects.declarations import LogStreams
+from harness.subjects.description import Description
+
+NEUTRAL: Mapping[str, Any] = {"fault": "nothing"}
+ROOT = Path(__file__).parents[2]
+_BOOT = "import sys; sys.path.insert(0, {root!r}); from harness.mutation.relay.process import main; sys.exit(main(sys.argv[1:]))"
+
+
+def relayed(description: Description, settings: Path) -> Description:
+    """Return the description of the same subject, started by a relay with these settings. The relay listens; nothing is handed over."""
+    boot = _BOOT.format(root=str(ROOT))
+    words = ("{python}", "-I", "-S", "-B", "-c", _literal(boot), _literal(str(settings)), "--", *description.launch.command)
+    launch = msgspec.structs.replace(description.launch, command=words, hands_over_socket=False, is_wrapper=True)
+    return msgspec.structs.replace(description, launch=launch, warm=None)
+
+
+def settings_of(description: Description, fault: Mapping[str, Any]) -> bytes:
+    """Return what the relay must know: the fault, and how this subject speaks."""
+    speech, counts = description.dialect, description.counts
+    metrics = counts.metrics
+    counters = {} if metrics is None else msgspec.structs.asdict(metrics)
+    settings = {
+        "fault": dict(fault),
+        "dialect": speech.name.value,
+        "fields": {
+            "completions": speech.completions,
+            "chat": speech.chat,
+            "ids_field": speech.ids_field,
+            "stop_reason_field": speech.stop_reason_field,
+            "cached_field": speech.cached_field,
+            "usage_field": counts.usage_field,
+        },
+        "ready": description.ready.line,
+        "with_stdout": description.ready.log is LogStreams.BOTH,
+        "line_prefix": counts.line_prefix,
+        "metrics": metrics and {"path": counters.pop("path"), "counters": {key: name for key, name in counters.items() if name}},
+    }
+    return json.dumps(settings, indent=1).encode()
+
+
+def reduced(description: Description, parts: Collection[str]) -> Description:
+    """Return the description with one arm for each of these parts of a plan, the first that plays it, and its known faults there."""
+    players = {part: arms[0] for part in parts if (arms := description.arms_of(part))}
+    arms = {name: arm for name, arm in description.arms.items() if name in players.values()}
+    faults = tuple(fault for one in description.known_faults if (fault := _kept(one, arms)) is not None)
+    return msgspec.structs.replace(description, arms=arms, known_faults=faults)
+
+
+def fit(mutants: Sequence[Mutant], description: Description) -> Fitted:
+    """Return the faults that this subject can have, on its own arms, and why it cannot have the others."""
+    whys = {mutant.id: why for mutant in mutants if (why := _why_not(mutant, description))}
+    kept = tuple(_on_its_arms(mutant, description) for mutant in mutants if mutant.id not in whys)
+    return Fitted(kept, whys)
+
+
+def _why_not(mutant: Mutant, description: Description) -> str:
+    applies, speech = mutant.entry.applies, description.dialect
+    if applies.subjects and not {description.name, description.family} & set(applies.subjects):
+        return f"it is for {', '.join(applies.subjects)}"
+    if applies.dialects and speech.name not in applies.dialects:
+        return f"it is for the dialect {', '.join(applies.dialects)}"
+    has = {
+        Shows.IDS: bool(speech.ids_field),
+        Shows.PATHS: bool(description.counts.line_prefix),
+        Shows.ROUNDS: bool(description.counts.rounds_field),
+        Shows.METRICS: description.counts.metrics is not None,
+    }
+    lacking = [each.value for each in applies.shows if not has[each]]
+    if lacking:
+        return f"it needs {', '.join(lacking)}, which the subject does not show"
+    missing = [part for part in mutant.entry.arms if not description.arms_of(part)]
+    return f"no arm plays {', '.join(missing)}" if missing else ""
+
+
+def _on_its_arms(mutant: Mutant, description: Description) -> Mutant:
+    arms = tuple(arm for part in mutant.entry.arms for arm in description.arms_of(part))
+    return Mutant(msgspec.structs.replace(mutant.entry, arms=arms), mutant.family, mutant.edits)
+
+
+def _kept(fault: KnownFault, arms: Collection[str]) -> KnownFault | None:
+    on = tuple(arm for arm in fault.arms if arm in arms)
+    at_times = tuple(arm for arm in fault.at_times if arm in arms)
+    return msgspec.structs.replace(fault, arms=on, at_times=at_times) if on or at_times else None
+
+
+def _literal(word: str) -> str:
+    """Return a word of a launch line in which nothing is a placeholder."""
+    return word.replace("{", "{{").replace("}", "}}")
