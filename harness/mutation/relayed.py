@@ -34,6 +34,7 @@ from harness.runs.driver import Setting, record_start
 from harness.subjects.column import Launcher
 from harness.subjects.description import Description, load_description
 from harness.subjects.requirements import require
+from harness.subjects.warm import WarmLauncher
 from harness.tracing.machine import Machine, probe
 
 SETTINGS = "relay.json"
@@ -64,7 +65,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class RelayArena:
-    """Records plans on one core, each subject a relay's child, started cold. It has no source: what an overlay holds is not looked at."""
+    """Records plans on one core, each subject a relay's child, started cold. It has no source: overlays are not looked at."""
 
     description: Description
     fixture: Fixture
@@ -80,7 +81,9 @@ class RelayArena:
         began = time.monotonic()
         budgets = ground.budgets or {}
         setting = Setting(self.description.name, Located(self.fixture), None, budgets)
-        with Launcher(self._description(ground), self.workdir, self.core, machine=self.machine) as launcher:
+        description = self._description(ground)
+        kind = Launcher if description.warm is None else WarmLauncher
+        with kind(description, self.workdir, self.core, machine=self.machine) as launcher:
             recordings = tuple(within(record_start(start, setting, launcher), budgets.get(start.id)) for start in plan.starts)
         run = Run(
             plan=plan,

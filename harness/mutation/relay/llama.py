@@ -90,7 +90,7 @@ class Llama(Speech):
     def joined(self, event: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         """See Speech."""
         tokens = [*(event.get("tokens") or ()), *(other.get("tokens") or ())]
-        return {**event, "content": event["content"] + other["content"], "tokens": tokens}
+        return {**other, "content": event["content"] + other["content"], "tokens": tokens}
 
     def finishes(self, event: Mapping[str, Any]) -> bool:
         """See Speech."""

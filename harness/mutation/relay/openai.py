@@ -91,11 +91,11 @@ class OpenAI(Speech):
 
     def joined(self, event: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         """See Speech."""
-        joined = self.showing(event, (self.delta(event) or "") + (self.delta(other) or ""))
-        choice, behind = _choice(joined), _choice(other)
+        joined = self.showing(other, (self.delta(event) or "") + (self.delta(other) or ""))
+        choice, before = _choice(joined), _choice(event)
         key = self.fields["ids_field"]
-        if choice is not None and behind is not None and key in choice:
-            choice[key] = [*choice[key], *(behind.get(key) or ())]
+        if choice is not None and before is not None and key in choice:
+            choice[key] = [*(before.get(key) or ()), *choice[key]]
         return joined
 
     def finishes(self, event: Mapping[str, Any]) -> bool:

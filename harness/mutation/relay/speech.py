@@ -60,7 +60,7 @@ class Speech:
         raise NotImplementedError
 
     def joined(self, event: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        """Return one event that shows what two show one after the other."""
+        """Return one event that shows what two show one after the other, and else says what the later one says."""
         raise NotImplementedError
 
     def finishes(self, event: Mapping[str, Any]) -> bool:

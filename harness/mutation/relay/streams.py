@@ -29,16 +29,20 @@ class LostTail(StreamFault):
     """The last text before the finish is not shown."""
 
     def event(self, asked: Asked, event: Json) -> list[Json] | None:
-        """Show each event when the next one comes, and the last one with text never."""
+        """Show an event with text, and those behind it, when the next one with text comes; the last one's text never."""
         if not self.when.holds(self.speech, asked):
             return None
-        before = self.held.pop(asked.number, [])
-        if not self.speech.finishes(event):
-            self.held[asked.number] = [event]
-            return before
-        if self.speech.delta(event):
-            return [*before, self.speech.showing(event, "")]
-        return [*(self.speech.showing(one, "") for one in before), event]
+        has_text, held = bool(self.speech.delta(event)), self.held.pop(asked.number, [])
+        if self.speech.finishes(event):
+            return [*held, self.speech.showing(event, "")] if has_text else [*self._without_text(held), event]
+        if has_text or not held:
+            self.held[asked.number] = [event] if has_text else []
+            return held if has_text else None
+        self.held[asked.number] = [*held, event]
+        return []
+
+    def _without_text(self, held: list[Json]) -> list[Json]:
+        return [self.speech.showing(one, "") if self.speech.delta(one) else one for one in held]
 
 
 @dataclass(slots=True)
@@ -72,18 +76,17 @@ def halved(text: str) -> str:
 
 @dataclass(slots=True)
 class Gathered(StreamFault):
-    """Nothing is shown before the reply is whole."""
+    """Nothing is shown before the reply is whole: one event says all."""
 
     def event(self, asked: Asked, event: Json) -> list[Json] | None:
-        """Hold back what shows text, and join it."""
-        text = self.speech.delta(event)
-        if text is None or self.speech.finishes(event):
-            return [*self.held.pop(asked.number, []), event]
-        held = self.held.get(asked.number)
-        if held is None:
-            self.held[asked.number] = [event]
-        else:
-            held[0] = self.speech.joined(held[0], event)
+        """Hold back what shows text, and join it with the finish."""
+        if self.speech.delta(event) is None:
+            return None
+        held = self.held.pop(asked.number, [])
+        whole = self.speech.joined(held[0], event) if held else event
+        if self.speech.finishes(event):
+            return [whole]
+        self.held[asked.number] = [whole]
         return []
 
 
