@@ -68,6 +68,7 @@ class Shows(enum.StrEnum):
     """What a subject may show, and a fault of the relay may need."""
 
     IDS = "ids"  # of tokens
+    COUNTS = "counts"  # in each answer, of what was drafted
     PATHS = "paths"  # a log line for each request
     ROUNDS = "rounds"  # the drafts of each round
     METRICS = "metrics"  # counters of the process
@@ -145,7 +146,10 @@ class Mutant:
 
 def faults_of(entry: Entry) -> list[str]:
     """Return every rule that an entry breaks, each with its key first."""
-    ways = [bool(entry.file or entry.find or entry.replace is not None), *map(bool, (entry.edits, entry.patch, entry.env, entry.relay))]
+    ways = [
+        bool(entry.file or entry.find or entry.replace is not None),
+        *map(bool, (entry.edits, entry.patch, entry.env, entry.relay)),
+    ]
     relay = _fault_of_relay(entry)
     rules = {
         f"id: {entry.id!r} is not kebab-case": _KEBAB.fullmatch(entry.id) is None,
@@ -156,7 +160,8 @@ def faults_of(entry: Entry) -> list[str]:
         "allowed: a killer must fail, it cannot merely be allowed to": bool(set(entry.killers) & set(entry.allowed)),
         "give exactly one of file/find/replace, edits, patch, env, relay": sum(ways) != 1,
         f"relay: {relay}": bool(relay),
-        "applies: is for faults of the relay; another one's subject is its folder": not entry.relay and entry.applies != Applies(),
+        "applies: is for faults of the relay; another one's subject is its folder": not entry.relay
+        and entry.applies != Applies(),
         "find: is empty; a single edit needs the exact text that it replaces": ways[0] and not entry.find,
         "activation: live is a switch in env, and env needs live": bool(entry.env) != (entry.activation is Activation.LIVE),
         "a budget must be above 0": any(b is not None and b <= 0 for b in (entry.cpu_budget_s, entry.wall_budget_s)),

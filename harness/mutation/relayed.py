@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 
 from harness.checks.judge import judge
+from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
+from harness.fabricate.located import Containers, Located
 from harness.fabricate.store import fabricate
-from harness.fabricate.twins import is_draft_model, pack_twin, twin, without_format
 from harness.mutation.arena import Arena, Ground
 from harness.mutation.catalogue import RELAY, SOURCE_FILE
 from harness.mutation.columns import usable_cores, within
@@ -45,22 +46,6 @@ class RelayFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     packages: tuple[str, ...]  # what must not change while the run lasts
     parts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Finds fabricated directories: as the subject takes them, or the containers that they were made from."""
-
-    fixture: Fixture
-    as_given: bool = True
-
-    def model(self, name: str) -> Path:
-        """Return the directory of a model or twin."""
-        return twin(self.fixture, name if self.as_given else without_format(name))
-
-    def pack(self, name: str) -> Path:
-        """Return the directory of a pack or pack twin, or of a draft model."""
-        return twin(self.fixture, name) if is_draft_model(self.fixture, name) else pack_twin(self.fixture, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +104,9 @@ def relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
     def open_arenas(workdir: Path) -> Iterator[Sequence[Arena]]:
         machine = probe()
         with ExitStack() as stack:
-            yield [stack.enter_context(_open_arena(description, fixture, workdir, core, machine)) for core in usable_cores(workers)]
+            yield [
+                stack.enter_context(_open_arena(description, fixture, workdir, core, machine)) for core in usable_cores(workers)
+            ]
 
     return World(
         source=Source(root, (), file.packages),
@@ -147,7 +134,10 @@ def relay_laws(description: Description, fixture: Fixture) -> Laws:
 def _planner(description: Description, fixture: Fixture) -> Callable[[Tier, Collection[str]], Plan]:
     needs = {check.id: check.needs for check in ALL_CHECKS}
 
+    own = tuple(fault.check for fault in description.known_faults)
+
     def plan(tier: Tier, wanted: Collection[str]) -> Plan:
+        wanted = {*wanted, *own} if KNOWN_FAULTS in wanted else wanted  # a pinned fault is told by what its own check finds
         return fitted(build_plan(fixture, tier, SLICES, wanted), description, fixture, needs)
 
     return plan
@@ -157,5 +147,5 @@ def _planner(description: Description, fixture: Fixture) -> Callable[[Tier, Coll
 def _open_arena(description: Description, fixture: Fixture, workdir: Path, core: int, machine: Machine) -> Iterator[Arena]:
     with Launcher(description, workdir, core, machine=machine) as launcher:
         tracer_control, decoys = launcher.control()
-    oracle = Oracle(Located(fixture, as_given=False))
+    oracle = Oracle(Containers(fixture))
     yield RelayArena(description, fixture, workdir, core, machine, tracer_control, decoys, oracle)

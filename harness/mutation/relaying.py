@@ -13,22 +13,42 @@ from typing import Any
 import msgspec
 
 from harness.mutation.entry import Mutant, Shows
+from harness.mutation.relay.process import SPOKEN
 from harness.mutation.world import Fitted
 from harness.records.known import KnownFault
-from harness.subjects.declarations import LogStreams
+from harness.subjects.declarations import Dialect, LogStreams
 from harness.subjects.description import Description
 
 NEUTRAL: Mapping[str, Any] = {"fault": "nothing"}
 ROOT = Path(__file__).parents[2]
+PORT = "@PORT@"  # what stands for the subject's own port in a launch line, until the relay fills it in
 _BOOT = "import sys; sys.path.insert(0, {root!r}); from harness.mutation.relay.process import main; sys.exit(main(sys.argv[1:]))"
 
 
 def relayed(description: Description, settings: Path) -> Description:
-    """Return the description of the same subject, started by a relay with these settings. The relay listens; nothing is handed over."""
+    """Return the description of the same subject, started by a relay with these settings.
+
+    The relay listens where the subject would have, on the port that it is given or on one that it picks; the subject is given another
+    one, or picks. Nothing is handed over.
+    """
     boot = _BOOT.format(root=str(ROOT))
-    words = ("{python}", "-I", "-S", "-B", "-c", _literal(boot), _literal(str(settings)), "--", *description.launch.command)
-    launch = msgspec.structs.replace(description.launch, command=words, hands_over_socket=False, is_wrapper=True)
-    return msgspec.structs.replace(description, launch=launch, warm=None)
+    relay = ("{python}", "-I", "-S", "-B", "-c", _literal(boot), _literal(str(settings)), "{port}", "--")
+    launch, arms = description.launch, description.arms
+    launch = msgspec.structs.replace(
+        launch,
+        command=(*relay, *_with_own_port(launch.command)),
+        bit_comparable=_with_own_port(launch.bit_comparable),
+        options={name: _with_own_port(words) for name, words in launch.options.items()},
+        hands_over_socket=False,
+        is_wrapper=True,
+    )
+    arms = {name: msgspec.structs.replace(arm, flags=_with_own_port(arm.flags)) for name, arm in arms.items()}
+    return msgspec.structs.replace(description, launch=launch, arms=arms, warm=None)
+
+
+def _with_own_port(words: Sequence[str]) -> tuple[str, ...]:
+    """Return words in which the relay puts the port that the subject is to have."""
+    return tuple(word.replace("{port}", PORT) for word in words)
 
 
 def settings_of(description: Description, fault: Mapping[str, Any]) -> bytes:
@@ -48,6 +68,7 @@ def settings_of(description: Description, fault: Mapping[str, Any]) -> bytes:
             "usage_field": counts.usage_field,
         },
         "ready": description.ready.line,
+        "own_port": description.launch.needs_port,
         "with_stdout": description.ready.log is LogStreams.BOTH,
         "line_prefix": counts.line_prefix,
         "metrics": metrics and {"path": counters.pop("path"), "counters": {key: name for key, name in counters.items() if name}},
@@ -72,12 +93,15 @@ def fit(mutants: Sequence[Mutant], description: Description) -> Fitted:
 
 def _why_not(mutant: Mutant, description: Description) -> str:
     applies, speech = mutant.entry.applies, description.dialect
+    if speech.name.value not in SPOKEN:
+        return f"the relay does not speak {speech.name.value}"
     if applies.subjects and not {description.name, description.family} & set(applies.subjects):
         return f"it is for {', '.join(applies.subjects)}"
     if applies.dialects and speech.name not in applies.dialects:
         return f"it is for the dialect {', '.join(applies.dialects)}"
     has = {
         Shows.IDS: bool(speech.ids_field),
+        Shows.COUNTS: bool(description.counts.usage_field) or speech.name is Dialect.LLAMA,
         Shows.PATHS: bool(description.counts.line_prefix),
         Shows.ROUNDS: bool(description.counts.rounds_field),
         Shows.METRICS: description.counts.metrics is not None,

@@ -26,7 +26,9 @@ def logprobs_target(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     whole = completion(source, size, CHECK, logprobs=NUM_ALTERNATIVES)
     yield from ask(whole, *starts, *dumping)
     yield from ask(streamed(source, size, CHECK, logprobs=NUM_ALTERNATIVES), *starts)
-    yield from ask(completion(fixture.stream("hit-1"), 12, CHECK, logprobs=1), *starts)  # long enough for a round, where there are some
+    yield from ask(
+        completion(fixture.stream("hit-1"), 12, CHECK, logprobs=1), *starts
+    )  # long enough for a round, where there are some
     if tier is Tier.MUTATION:
         return
     for request in _others(fixture, source):

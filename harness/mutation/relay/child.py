@@ -24,25 +24,29 @@ Lines = Callable[[str], list[str] | None]  # what stands for a line; None: itsel
 class Child:
     """A started subject. Make it before the first thread is started."""
 
-    def __init__(self, argv: Sequence[str], *, with_stdout: bool) -> None:
-        """Start the program. `with_stdout`: what it writes there is its log too."""
+    def __init__(self, argv: Sequence[str], port: int, *, with_stdout: bool) -> None:
+        """Start the program. `port`: where it will listen, 0 = it says so. `with_stdout`: what it writes there is its log too."""
         self._pipe, writer = os.pipe()
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             _become(argv, writer, parent, with_stdout=with_stdout)
         os.close(writer)
-        self.pidfd = os.pidfd_open(self.pid)
         os.set_blocking(self._pipe, False)
         self._partial = b""
         self._lock = threading.Lock()
         self._is_over = False
-        self.port: int | None = None  # once it has said that it is ready
+        self.port = port  # 0 until it has said which
 
     def relay_log(self, pattern: str, port: int, begin: Callable[[], None], lines: Lines) -> None:
-        """Pass its log on from now on: in a thread of its own, and wherever `drain` is called. Call it once."""
-        self._pattern: re.Pattern[str] | None = re.compile(pattern)
-        self._own_port, self._begin, self._lines = port, begin, lines
+        """Pass its log on from now on: in a thread of its own, and wherever `drain` is called. Call it once.
+
+        `begin` is called before its ready line is passed on; without a pattern at once.
+        """
+        self._pattern = re.compile(pattern) if pattern else None
+        self._relay_port, self._begin, self._lines = port, begin, lines
+        if not pattern:
+            begin()
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def drain(self) -> None:
@@ -87,16 +91,22 @@ class Child:
         ready = self._pattern.search(text) if self._pattern else None
         if ready is not None:
             self._pattern = None
-            self.port = int(ready["port"])
-            first, last = ready.span("port")
             self._begin()
-            self._write(f"{text[:first]}{self._own_port}{text[last:]}\n".encode("utf-8", "surrogateescape"))
+            self._write(self._ready(text, ready).encode("utf-8", "surrogateescape") + b"\n")
             return
         changed = self._lines(text)
         if changed is None:
             self._write(line + b"\n")
         else:
             self._write(b"".join(f"{one}\n".encode("utf-8", "surrogateescape") for one in changed))
+
+    def _ready(self, text: str, ready: re.Match[str]) -> str:
+        """Return the ready line with the relay's port in the place of the subject's, where it names one."""
+        if "port" not in ready.groupdict():
+            return text
+        self.port = self.port or int(ready["port"])
+        first, last = ready.span("port")
+        return f"{text[:first]}{self._relay_port}{text[last:]}"
 
     @staticmethod
     def _write(content: bytes) -> None:
@@ -114,7 +124,7 @@ def _become(argv: Sequence[str], log: int, parent: int, *, with_stdout: bool) ->
         os.dup2(log, 2)
         if with_stdout:
             os.dup2(log, 1)
-        os.execvpe(argv[0], list(argv), _environment(os.environ))
+        os.execvpe(argv[0], list(argv), _environment(os.environ))  # noqa: S606 - the subject itself
     except OSError as error:
         os.write(2, f"{argv[0]}: cannot be started: {error.strerror}\n".encode())
     finally:

@@ -110,4 +110,11 @@ class Llama(Speech):
         """See Speech."""
         timings = {"cache_n": 0, "prompt_n": 0, "predicted_n": 0}
         said = {"content": "", "tokens": [], "stop": True, "stop_type": "limit", "stopping_word": ""}
-        return {"index": 0, **said, "tokens_predicted": 0, "tokens_evaluated": 0, "prompt": asked.get("prompt"), "timings": timings}
+        return {
+            "index": 0,
+            **said,
+            "tokens_predicted": 0,
+            "tokens_evaluated": 0,
+            "prompt": asked.get("prompt"),
+            "timings": timings,
+        }

@@ -1,9 +1,11 @@
 """The relay's process: it starts the subject as its child, listens on a port of its own, and ends when the child does.
 
-    python -I -S -c BOOT settings.json -- the subject's own launch line
+    python -I -S -c BOOT settings.json PORT -- the subject's own launch line
 
-The settings (JSON): `fault` (a table of the catalogue), `dialect` and `fields` (how the subject speaks), `ready` (a pattern with a
-group `port`), `with_stdout`, `line_prefix`, `metrics`. SIGTERM ends the child, and so the relay, with the child's exit status.
+PORT is the relay's, 0 = it picks one. The settings (JSON): `fault` (a table of the catalogue), `dialect` and `fields` (how the subject
+speaks), `ready` (a pattern with a group `port`), `own_port` (the subject picks none: it is given a free one), `with_stdout`,
+`line_prefix`, `metrics`. In the launch line @PORT@ is the subject's port. SIGTERM ends the child, and so the relay, with the
+child's exit status.
 """
 
 from __future__ import annotations
@@ -30,19 +32,24 @@ from harness.mutation.relay.wire import Peer, WireError
 HOST = "127.0.0.1"
 USAGE = 2
 ENDING = (signal.SIGTERM, signal.SIGINT)
-SPEECHES = {"openai": OpenAI, "llama": Llama}
+PORT = "@PORT@"
+SPOKEN = {"openai": OpenAI, "llama": Llama}
 
 
 def main(words: Sequence[str]) -> int:
     """Relay until the subject ends; return its exit status."""
-    if len(words) < 3 or words[1] != "--":
-        sys.stderr.write("relay: want SETTINGS -- COMMAND...; give the subject's launch line behind --\n")
+    if len(words) < 4 or not words[1].isdigit() or words[2] != "--":
+        sys.stderr.write(
+            f"relay: {list(words[:3])}: want SETTINGS PORT -- COMMAND...; give the subject's launch line behind --\n"
+        )
         return USAGE
     settings = json.loads(Path(words[0]).read_text(encoding="utf-8"))
     fault = fault_of(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    with socket.create_server((HOST, 0)) as server:
-        child = Child(words[2:], with_stdout=settings["with_stdout"])  # before any thread
+    with socket.create_server((HOST, int(words[1]))) as server:
+        port = _free_port() if settings["own_port"] else 0
+        command = [word.replace(PORT, str(port)) for word in words[3:]]
+        child = Child(command, port, with_stdout=settings["with_stdout"])  # before any thread
         child.relay_log(settings["ready"], server.getsockname()[1], fault.begin, fault.line)
         numbers = itertools.count(1)
         between = Between(fault, lambda: _connect(child), child.drain, lambda: next(numbers), settings["metrics"])
@@ -55,7 +62,7 @@ def main(words: Sequence[str]) -> int:
 def fault_of(settings: Mapping[str, Any]) -> Fault:
     """Return the fault of some settings, ready to be used. Raises ValueError."""
     fault = build(settings["fault"])
-    fault.speech = SPEECHES[settings["dialect"]](settings["fields"])
+    fault.speech = SPOKEN[settings["dialect"]](settings["fields"])
     fault.settings = settings
     return fault
 
@@ -70,8 +77,13 @@ def _accept(server: socket.socket, between: Between) -> None:
         threading.Thread(target=Link(Peer(connection), between).serve, daemon=True).start()
 
 
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def _connect(child: Child) -> Peer:
-    if child.port is None:
+    if not child.port:
         raise WireError("the subject is not ready")
     connection = socket.create_connection((HOST, child.port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -234,7 +234,9 @@ def scored(speech: Speech, scores: Sequence[Mapping[str, Any]], how: str) -> lis
     if how == "zero":
         return [{**one, speech.logprob: 0.0} for one in scores]
     before = (scores[0], *scores[:-1])
-    return [{**one, **{name: row[name] for name in speech.of_row if name in row}} for one, row in zip(scores, before, strict=True)]
+    return [
+        {**one, **{name: row[name] for name in speech.of_row if name in row}} for one, row in zip(scores, before, strict=True)
+    ]
 
 
 @dataclass(slots=True)

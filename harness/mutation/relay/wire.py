@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 READ_BYTES = 1 << 16
@@ -220,10 +221,8 @@ class Peer:
 
     def close(self) -> None:
         """Close the connection for real, so that the other side sees it at once."""
-        try:
+        with suppress(OSError):  # closed already
             self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:  # closed already
-            pass
         self.socket.close()
 
     def _read(self, watched: Peer | None) -> bytes:
