@@ -33,7 +33,7 @@ def relayed(description: Description, settings: Path) -> Description:
     """
     boot = _BOOT.format(root=str(ROOT))
     relay = ("{python}", "-I", "-S", "-B", "-c", _literal(boot), _literal(str(settings)), "{port}", "--")
-    launch, arms = description.launch, description.arms
+    launch = description.launch
     launch = msgspec.structs.replace(
         launch,
         command=(*relay, *_with_own_port(launch.command)),
@@ -42,7 +42,7 @@ def relayed(description: Description, settings: Path) -> Description:
         hands_over_socket=False,
         is_wrapper=True,
     )
-    arms = {name: msgspec.structs.replace(arm, flags=_with_own_port(arm.flags)) for name, arm in arms.items()}
+    arms = {name: msgspec.structs.replace(arm, flags=_with_own_port(arm.flags)) for name, arm in description.arms.items()}
     return msgspec.structs.replace(description, launch=launch, arms=arms, warm=None)
 
 
@@ -78,7 +78,7 @@ def settings_of(description: Description, fault: Mapping[str, Any]) -> bytes:
 
 def reduced(description: Description, parts: Collection[str]) -> Description:
     """Return the description with one arm for each of these parts of a plan, the first that plays it, and its known faults there."""
-    players = {part: arms[0] for part in parts if (arms := description.arms_of(part))}
+    players = {part: played[0] for part in parts if (played := description.arms_of(part))}
     arms = {name: arm for name, arm in description.arms.items() if name in players.values()}
     faults = tuple(fault for one in description.known_faults if (fault := _kept(one, arms)) is not None)
     return msgspec.structs.replace(description, arms=arms, known_faults=faults)

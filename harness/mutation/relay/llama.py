@@ -38,19 +38,19 @@ class Llama(Speech):
 
     def saying(self, body: Mapping[str, Any], said: Said) -> dict[str, Any]:
         """See Speech."""
-        body = copy.deepcopy(dict(body))
+        changed = copy.deepcopy(dict(body))
         before = self.said(body)
         assert before is not None, "only a reply is changed"
         was_ended, is_ended = before.finish == END, said.finish == END
         names = {finish: name for name, finish in self._STOP_TYPES.items()}
-        body |= {"content": said.text, "stop_type": names[said.finish]}
-        body["stopping_word"] = said.stop if said.finish == WORD else ""
+        changed |= {"content": said.text, "stop_type": names[said.finish]}
+        changed["stopping_word"] = (said.stop or "") if said.finish == WORD else ""
         if said.ids is not None:
-            body["tokens"] = [*said.ids, *((said.stop,) if is_ended else ())]
-        change = said.num_tokens - before.num_tokens + is_ended - was_ended
-        body["tokens_predicted"] += change
-        body["timings"]["predicted_n"] += change
-        return body
+            changed["tokens"] = [*said.ids, *((said.stop,) if is_ended else ())]
+        more = said.num_tokens - before.num_tokens + is_ended - was_ended
+        changed["tokens_predicted"] += more
+        changed["timings"]["predicted_n"] += more
+        return changed
 
     def record(self, body: Mapping[str, Any]) -> Record | None:
         """See Speech."""
@@ -65,14 +65,14 @@ class Llama(Speech):
 
     def recording(self, body: Mapping[str, Any], record: Record) -> dict[str, Any]:
         """See Speech."""
-        body = copy.deepcopy(dict(body))
-        timings = body["timings"]
+        changed = copy.deepcopy(dict(body))
+        timings = changed["timings"]
         for name in ("draft_n", "draft_n_accepted"):  # absent where nothing was drafted
             timings.pop(name, None)
         if record["drafted"]:
             timings |= {"draft_n": record["drafted"], "draft_n_accepted": record["accepted"]}
         timings["cache_n"] = record["cached"]
-        return body
+        return changed
 
     def prompt_tokens_key(self) -> tuple[str, ...]:
         """See Speech."""
@@ -103,8 +103,8 @@ class Llama(Speech):
 
     def scoring(self, body: Mapping[str, Any], scores: Sequence[Scores] | None) -> dict[str, Any]:
         """See Speech."""
-        body = {name: value for name, value in body.items() if name != "completion_probabilities"}
-        return body if scores is None else {**body, "completion_probabilities": list(scores)}
+        changed = {name: value for name, value in body.items() if name != "completion_probabilities"}
+        return changed if scores is None else {**changed, "completion_probabilities": list(scores)}
 
     def empty(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """See Speech."""

@@ -39,9 +39,8 @@ class OpenAI(Speech):
 
     def saying(self, body: Mapping[str, Any], said: Said) -> dict[str, Any]:
         """See Speech."""
-        body = copy.deepcopy(dict(body))
-        before = self.said(body)
-        choice = _choice(body)
+        changed = copy.deepcopy(dict(body))
+        before, choice = self.said(body), _choice(changed)
         assert before is not None and choice is not None, "only a reply is changed"
         holder, key = (choice["message"], "content") if "message" in choice else (choice, "text")
         holder[key] = said.text
@@ -50,10 +49,10 @@ class OpenAI(Speech):
         choice["finish_reason"] = "length" if said.finish == LENGTH else "stop"
         if self.fields["stop_reason_field"] in choice:
             choice[self.fields["stop_reason_field"]] = said.stop
-        usage = body.get("usage")
+        usage = changed.get("usage")
         if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int):
             usage["completion_tokens"] += said.num_tokens - before.num_tokens
-        return body
+        return changed
 
     def record(self, body: Mapping[str, Any]) -> Record | None:
         """See Speech."""
@@ -63,13 +62,13 @@ class OpenAI(Speech):
 
     def recording(self, body: Mapping[str, Any], record: Record) -> dict[str, Any]:
         """See Speech."""
-        body = copy.deepcopy(dict(body))
+        changed = copy.deepcopy(dict(body))
         if self.record(body) is not None:
-            body["usage"][self.fields["usage_field"]] = record
-            details = body["usage"].get("prompt_tokens_details")
+            changed["usage"][self.fields["usage_field"]] = record
+            details = changed["usage"].get("prompt_tokens_details")
             if isinstance(details, dict) and self.fields["cached_field"] in details:
                 details[self.fields["cached_field"]] = record["cached"]
-        return body
+        return changed
 
     def prompt_tokens_key(self) -> tuple[str, ...]:
         """See Speech."""
@@ -82,12 +81,12 @@ class OpenAI(Speech):
 
     def showing(self, event: Mapping[str, Any], text: str) -> dict[str, Any]:
         """See Speech."""
-        event = copy.deepcopy(dict(event))
-        choice = _choice(event)
+        changed = copy.deepcopy(dict(event))
+        choice = _choice(changed)
         assert choice is not None, "only an event that can show text is changed"
         holder, key = (choice["delta"], "content") if "delta" in choice else (choice, "text")
         holder[key] = text
-        return event
+        return changed
 
     def joined(self, event: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         """See Speech."""
@@ -113,12 +112,12 @@ class OpenAI(Speech):
 
     def scoring(self, body: Mapping[str, Any], scores: Sequence[Scores] | None) -> dict[str, Any]:
         """See Speech."""
-        body = copy.deepcopy(dict(body))
-        choice = _choice(body)
+        changed = copy.deepcopy(dict(body))
+        choice = _choice(changed)
         assert choice is not None, "only a reply is changed"
         names = choice["logprobs"] or ()
         choice["logprobs"] = None if scores is None else {name: [one[name] for one in scores] for name in names}
-        return body
+        return changed
 
     def empty(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """See Speech."""

@@ -52,7 +52,7 @@ FAULTS: Mapping[str, type[Fault]] = {
 
 def build(table: Mapping[str, Any]) -> Fault:
     """Return the fault of one table: `fault`, `when`, and its parameters. Raises ValueError."""
-    name = table.get(NAME)
+    name = str(table.get(NAME, ""))
     if name not in FAULTS:
         raise ValueError(f"fault={name!r} is unknown; use one of {', '.join(FAULTS)}")
     kind = FAULTS[name]

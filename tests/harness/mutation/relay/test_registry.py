@@ -29,7 +29,7 @@ def test_every_fault_but_nothing_is_in_the_catalogue() -> None:
     ("table", "message"),
     [
         ({"fault": "token-tripled"}, "fault='token-tripled' is unknown; use one of nothing, token-doubled"),
-        ({}, "fault=None is unknown"),
+        ({}, "fault='' is unknown"),
         ({"fault": "token-dropped", "place": 3}, "token-dropped: place is unknown; use of none"),
         ({"fault": "line-times", "times": "2"}, "line-times: times='2' is no int"),
         ({"fault": "line-times", "times": True}, "line-times: times=True is no int"),

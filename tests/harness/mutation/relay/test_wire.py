@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 from collections.abc import Iterator
 
@@ -42,7 +43,7 @@ def fed(body: Body, parts: list[bytes]) -> tuple[bytes, bytes]:
 
 def split_at(message: bytes, places: list[int]) -> list[bytes]:
     borders = sorted({0, len(message), *(place % (len(message) + 1) for place in places)})
-    return [message[begin:end] for begin, end in zip(borders, borders[1:], strict=False)]
+    return [message[begin:end] for begin, end in itertools.pairwise(borders)]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=5), st.lists(st.integers(0, 400), max_size=8))
