@@ -95,6 +95,23 @@ def test_requests_and_answers_of_one_connection_pass_byte_for_byte() -> None:
     assert drains
 
 
+def test_an_answer_reaches_the_client_part_by_part() -> None:
+    answer = whole({"choices": "later"})
+    was_seen = threading.Event()
+
+    def serve(subject: Peer) -> None:
+        read_request(subject)
+        subject.send(answer[:-4])
+        assert was_seen.wait(PATIENCE_S)
+        subject.send(answer[-4:])
+
+    with linked(fault("nothing"), serve) as (client, _, _subject):
+        client.sendall(request())
+        assert received(client, len(answer) - 4) == answer[:-4]
+        was_seen.set()
+        assert received(client, 4) == answer[-4:]
+
+
 def test_a_fault_that_reads_answers_and_leaves_one_alone_passes_its_bytes() -> None:
     refused = whole({"error": {"message": "no"}}, "400 Bad")
     with linked(fault("token-dropped"), answering(refused)) as (client, _, _subject):
