@@ -74,7 +74,7 @@ class Shows(enum.StrEnum):
     METRICS = "metrics"  # counters of the process
 
 
-class Applies(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Applies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Which subjects a fault of the relay is for; an empty list asks nothing."""
 
     subjects: tuple[str, ...] = ()  # names or families

@@ -13,7 +13,7 @@ from harness.mutation.workshop import Clean, Workshop
 from harness.records.outcome import ProbeResult
 from harness.records.plan import Plan, Request
 from harness.records.recording import Answer, Recording, Run
-from harness.report.text import printable
+from harness.report.escape import printable
 
 NAME = "transparent"
 NEVER_THE_SAME = frozenset({"id", "created", "seconds"})
