@@ -21,7 +21,7 @@ from harness.mutation.catalogue import RELAY, SOURCE_FILE
 from harness.mutation.columns import usable_cores, within
 from harness.mutation.laws import Laws
 from harness.mutation.overlay import Source
-from harness.mutation.relaying import NEUTRAL, fit, reduced, relayed, settings_of
+from harness.mutation.relaying import NEUTRAL, copy_code, fit, reduced, relayed, settings_of
 from harness.mutation.world import World
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
@@ -59,6 +59,7 @@ class RelayArena:
     machine: Machine
     tracer_control: Trace
     decoys: tuple[str, ...]
+    code: Path  # where the relay's own lies, as it was when the run began
     oracle: Oracle = field(repr=False)
 
     def record(self, plan: Plan, ground: Ground) -> Run:
@@ -87,7 +88,7 @@ class RelayArena:
         settings = self.workdir / f"core-{self.core}" / SETTINGS
         settings.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(settings, settings_of(self.description, ground.relay or NEUTRAL))
-        return relayed(self.description, settings)
+        return relayed(self.description, settings, self.code)
 
 
 def relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
@@ -103,10 +104,10 @@ def relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
     @contextmanager
     def open_arenas(workdir: Path) -> Iterator[Sequence[Arena]]:
         machine = probe()
+        code = copy_code(workdir / "relay")
         with ExitStack() as stack:
-            yield [
-                stack.enter_context(_open_arena(description, fixture, workdir, core, machine)) for core in usable_cores(workers)
-            ]
+            arenas = (_open_arena(description, fixture, workdir, core, machine, code) for core in usable_cores(workers))
+            yield [stack.enter_context(arena) for arena in arenas]
 
     return World(
         source=Source(root, (), file.packages),
@@ -144,8 +145,10 @@ def _planner(description: Description, fixture: Fixture) -> Callable[[Tier, Coll
 
 
 @contextmanager
-def _open_arena(description: Description, fixture: Fixture, workdir: Path, core: int, machine: Machine) -> Iterator[Arena]:
+def _open_arena(
+    description: Description, fixture: Fixture, workdir: Path, core: int, machine: Machine, code: Path
+) -> Iterator[Arena]:
     with Launcher(description, workdir, core, machine=machine) as launcher:
         tracer_control, decoys = launcher.control()
     oracle = Oracle(Containers(fixture))
-    yield RelayArena(description, fixture, workdir, core, machine, tracer_control, decoys, oracle)
+    yield RelayArena(description, fixture, workdir, core, machine, tracer_control, decoys, code, oracle)

@@ -1,11 +1,12 @@
 """A subject behind the relay: its description with the relay's command in front, the settings of a fault, and which faults it can have.
 
-Pure, but for the one settings file that a relay reads. What the relay does is its own room's.
+What the relay does is its own room's.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,24 @@ from harness.subjects.description import Description
 
 NEUTRAL: Mapping[str, Any] = {"fault": "nothing"}
 ROOT = Path(__file__).parents[2]
+CODE = (  # of the relay's process
+    "harness/__init__.py",
+    "harness/mutation/__init__.py",
+    "harness/mutation/relay",
+    "harness/subjects/__init__.py",
+    "harness/subjects/enclosure.py",
+)
 PORT = "@PORT@"  # what stands for the subject's own port in a launch line, until the relay fills it in
 _BOOT = "import sys; sys.path.insert(0, {root!r}); from harness.mutation.relay.process import main; sys.exit(main(sys.argv[1:]))"
 
 
-def relayed(description: Description, settings: Path) -> Description:
-    """Return the description of the same subject, started by a relay with these settings.
+def relayed(description: Description, settings: Path, root: Path = ROOT) -> Description:
+    """Return the description of the same subject, started by a relay with these settings. `root` is where its code lies.
 
     The relay listens where the subject would have, on the port that it is given or on one that it picks; the subject is given another
     one, or picks. Nothing is handed over.
     """
-    boot = _BOOT.format(root=str(ROOT))
+    boot = _BOOT.format(root=str(root))
     relay = ("{python}", "-I", "-S", "-B", "-c", _literal(boot), _literal(str(settings)), "{port}", "--")
     launch = description.launch
     launch = msgspec.structs.replace(
@@ -44,6 +52,18 @@ def relayed(description: Description, settings: Path) -> Description:
     )
     arms = {name: msgspec.structs.replace(arm, flags=_with_own_port(arm.flags)) for name, arm in description.arms.items()}
     return msgspec.structs.replace(description, launch=launch, arms=arms, warm=None)
+
+
+def copy_code(target: Path) -> Path:
+    """Copy what the relay's process imports into `target`, so that no edit reaches a run that has begun; return `target`."""
+    for name in CODE:
+        source = ROOT / name
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, target / name)
+    return target
 
 
 def _with_own_port(words: Sequence[str]) -> tuple[str, ...]:

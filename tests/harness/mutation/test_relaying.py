@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import msgspec
 import pytest
 
 from harness.mutation.entry import Applies, Entry, Kind, Mutant, Shows, faults_of
-from harness.mutation.relaying import NEUTRAL, PORT, fit, reduced, relayed, settings_of
+from harness.mutation.relaying import NEUTRAL, PORT, copy_code, fit, reduced, relayed, settings_of
 from harness.records.plan import Start
 from harness.subjects.declarations import Dialect
 from harness.subjects.description import Description, load_description
@@ -113,3 +115,12 @@ def test_an_entry_of_the_relay_that_breaks_a_rule_is_told_so(broken: Entry, rule
 
 def test_an_entry_of_the_relay_breaks_no_rule() -> None:
     assert faults_of(entry(applies=Applies(dialects=(Dialect.OPENAI,)))) == []
+
+
+def test_the_copy_of_the_relays_code_is_all_that_its_process_imports(tmp_path: Path) -> None:
+    code = copy_code(tmp_path / "relay")
+    words = line_of(relayed(FAKE, tmp_path / "relay.json", code))
+    found = "import harness.mutation.relay.process as one; print(one.__file__)"
+    boot = words[5].replace("sys.exit(main(sys.argv[1:]))", found)
+    done = subprocess.run([sys.executable, *words[1:5], boot], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == str(code / "harness" / "mutation" / "relay" / "process.py")
