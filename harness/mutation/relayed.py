@@ -100,6 +100,9 @@ def relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
     require(whole)
     description = reduced(whole, file.parts)
     fixture = fabricate(recipe)
+    plan = _planner(description, fixture)
+    asked = plan(Tier.MUTATION, tuple(SLICES))
+    not_tested = {check: asked.not_tested.get(check, "nothing of it is asked") for check in SLICES if check not in asked.checks}
 
     @contextmanager
     def open_arenas(workdir: Path) -> Iterator[Sequence[Arena]]:
@@ -111,24 +114,17 @@ def relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
 
     return World(
         source=Source(root, (), file.packages),
-        laws=relay_laws(description, fixture),
+        laws=Laws(
+            checks=asked.checks,
+            laws={check.id: check.law for check in ALL_CHECKS},
+            arms=tuple(description.arms),
+            plan=plan,
+            judge=lambda run: judge(run, ALL_CHECKS),
+            recipe=fixture.recipe,
+        ),
         open_arenas=open_arenas,
-        fit=lambda mutants: fit(mutants, description),
+        fit=lambda mutants: fit(mutants, description, not_tested),
         name=f"{RELAY}-{description.name}",
-    )
-
-
-def relay_laws(description: Description, fixture: Fixture) -> Laws:
-    """Return the laws that this subject can show on these arms."""
-    plan = _planner(description, fixture)
-    checks = plan(Tier.MUTATION, tuple(SLICES)).checks
-    return Laws(
-        checks=checks,
-        laws={check.id: check.law for check in ALL_CHECKS},
-        arms=tuple(description.arms),
-        plan=plan,
-        judge=lambda run: judge(run, ALL_CHECKS),
-        recipe=fixture.recipe,
     )
 
 

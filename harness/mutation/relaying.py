@@ -104,9 +104,12 @@ def reduced(description: Description, parts: Collection[str]) -> Description:
     return msgspec.structs.replace(description, arms=arms, known_faults=faults)
 
 
-def fit(mutants: Sequence[Mutant], description: Description) -> Fitted:
-    """Return the faults that this subject can have, on its own arms, and why it cannot have the others."""
-    whys = {mutant.id: why for mutant in mutants if (why := _why_not(mutant, description))}
+def fit(mutants: Sequence[Mutant], description: Description, not_tested: Mapping[str, str]) -> Fitted:
+    """Return the faults that this subject can have, on its own arms, and why it cannot have the others.
+
+    `not_tested`: the checks that it cannot show, and why; a fault that needs one as its killer is none of this subject's.
+    """
+    whys = {mutant.id: why for mutant in mutants if (why := _why_not(mutant, description) or _unshown(mutant, not_tested))}
     kept = tuple(_on_its_arms(mutant, description) for mutant in mutants if mutant.id not in whys)
     return Fitted(kept, whys)
 
@@ -131,6 +134,10 @@ def _why_not(mutant: Mutant, description: Description) -> str:
         return f"it needs {', '.join(lacking)}, which the subject does not show"
     missing = [part for part in mutant.entry.arms if not description.arms_of(part)]
     return f"no arm plays {', '.join(missing)}" if missing else ""
+
+
+def _unshown(mutant: Mutant, not_tested: Mapping[str, str]) -> str:
+    return next((f"{name} is not tested: {not_tested[name]}" for name in mutant.check_killers if name in not_tested), "")
 
 
 def _on_its_arms(mutant: Mutant, description: Description) -> Mutant:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import io
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +18,10 @@ import msgspec
 import psutil
 import pytest
 import requests
+from rich.console import Console
 
+from harness.mutation.matrix import ExitCode
+from harness.mutation.mutate import Options, Surroundings, mutate
 from harness.mutation.relaying import NEUTRAL, ROOT, relayed, settings_of
 from harness.mutation.transparent import differences
 from harness.records.plan import Plan, Request, Start, Tier
@@ -256,3 +262,18 @@ def test_a_launch_line_that_is_none_is_refused_in_one_line() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "relay: ['x']: want SETTINGS PORT -- COMMAND...; give the subject's launch line behind --\n"
+
+
+def test_two_faults_of_the_relay_are_killed_on_the_reference_engine_without_its_source(tmp_path: Path) -> None:
+    for name in ("mutants/relay", "harness/mutation/relay"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    console = Console(file=io.StringIO(), force_terminal=False, width=200)
+    around = Surroundings(console, datetime.datetime(2030, 1, 2, tzinfo=datetime.UTC), {})
+    options = Options(relay=True, root=tmp_path, only=("stream-finishes-twice", "device-submitted-once-too-often"))
+    code = mutate(options, around=around)
+    assert isinstance(console.file, io.StringIO)
+    assert code is ExitCode.PROVEN, console.file.getvalue()
+    assert "2 of 2 killed by their named checks" in console.file.getvalue()
+    (folder,) = (tmp_path / "reports").iterdir()
+    assert folder.name == "mutate-relay-forward-serve-20300102T000000Z"
+    assert (folder / "diffs" / "stream-finishes-twice.diff").read_text() == "fault = 'stream-finish-doubled'\n"

@@ -88,13 +88,19 @@ def test_each_part_is_played_by_the_first_arm_that_can_and_known_faults_go_with_
 def test_a_fault_that_a_subject_cannot_have_is_told_apart_with_the_reason(
     fields: dict[str, Any], description: Description, why: str
 ) -> None:
-    found = fit([mutant(**fields)], description)
+    found = fit([mutant(**fields)], description, {})
     assert dict(found.not_applicable) == ({"x": why} if why else {})
     assert len(found.mutants) == (not why)
 
 
+def test_a_fault_whose_killer_the_subject_cannot_show_is_not_applicable_and_one_with_an_unknown_killer_is_left_to_lint() -> None:
+    found = fit([mutant()], ENGINE, {"same-reply": "it says nothing"})
+    assert dict(found.not_applicable) == {"x": "same-reply is not tested: it says nothing"}
+    assert fit([mutant()], ENGINE, {"stop-cut": "it knows no stop"}).not_applicable == {}
+
+
 def test_parts_of_a_plan_become_the_subjects_own_arms() -> None:
-    (one,) = fit([mutant(arms=("plain", "lookup"))], reduced(LLAMA, ("plain", "lookup"))).mutants
+    (one,) = fit([mutant(arms=("plain", "lookup"))], reduced(LLAMA, ("plain", "lookup")), {}).mutants
     assert one.entry.arms == ("plain", "ngram-simple")
 
 
