@@ -4,7 +4,7 @@ VENV    ?= .venv
 BIN     := $(VENV)/bin
 SUBJECT ?= forward-serve
 
-.PHONY: gate test check check-static format mutate mutate-full mutmut bench test-torch setup
+.PHONY: gate test check check-static format mutate mutate-full relay mutmut bench test-torch setup
 
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
@@ -30,6 +30,9 @@ mutate: setup        ## plant every fault and prove that the checks it names fai
 mutate-full: setup   ## the same, every check asked of every mutant, and the tool's own catalogue
 	$(BIN)/draftproof mutate --subject $(SUBJECT) --full
 	$(BIN)/draftproof mutate --subject harness
+
+relay: setup         ## faults of a relay before the subject, which needs no source: `make relay SUBJECT=llama-server`
+	$(BIN)/draftproof mutate --relay --subject $(SUBJECT)
 
 mutmut: setup        ## operator mutants of the pure rooms, or of MUTMUT_PATHS="harness/checks forward_serve/decoding/loop.py"
 	$(BIN)/python -m tools.operator_mutants $(MUTMUT_PATHS)

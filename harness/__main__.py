@@ -153,7 +153,12 @@ def fabricate_command(
 
 @app.command()
 def mutate(
-    subject: Annotated[str, typer.Option("--subject", help="A folder of mutants/.")] = "forward-serve",
+    subject: Annotated[
+        str, typer.Option("--subject", help="A folder of mutants/; with --relay a description's name or path.")
+    ] = "forward-serve",
+    relay: Annotated[
+        bool, typer.Option("--relay", help="The faults of a relay before the subject, which needs no source.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only this mutant; may be repeated.")] = None,
     check: Annotated[list[str] | None, typer.Option("--check", help="All mutants of this killer; may be repeated.")] = None,
     in_diff: Annotated[str, typer.Option("--in-diff", help="Only mutants whose anchors differ from this revision.")] = "",
@@ -171,6 +176,7 @@ def mutate(
     """
     options = MutateOptions(
         subject=subject,
+        relay=relay,
         only=tuple(only or ()),
         checks=tuple(check or ()),
         in_diff=in_diff,

@@ -17,9 +17,8 @@ from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
-from harness.fabricate.pack_twins import pack_twin
+from harness.fabricate.located import Containers, Located
 from harness.fabricate.store import default_cache, fabricate
-from harness.fabricate.twins import is_container, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
@@ -51,30 +50,6 @@ class GateOptions:
     checks: tuple[str, ...] = ()  # () = all
     traced: bool = True
     recipe: Path = DEFAULT_RECIPE
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Finds the directories of fabricated models, packs and their twins."""
-
-    fixture: Fixture
-
-    def model(self, name: str) -> Path:
-        """Return the directory of a container or twin."""
-        return twin(self.fixture, name)
-
-    def pack(self, name: str) -> Path:
-        """Return the directory of a pack or pack twin, or of a draft model where the subject drafts with one."""
-        return twin(self.fixture, name) if is_container(self.fixture, name) else pack_twin(self.fixture, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Containers(Located):
-    """Finds the containers that twins in other formats were made from: what the oracle reads."""
-
-    def model(self, name: str) -> Path:
-        """Return the directory of the container or twin."""
-        return twin(self.fixture, without_format(name))
 
 
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:

@@ -172,6 +172,7 @@ def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[Body]:
     hit, repeating = fixture.stream("hit-1"), continued(fixture.stream("repeat-1"), 7)
     yield from _two_stops(hit)
     if tier is Tier.MUTATION:
+        yield hit, 12, {"stop": [hit.reply[10:12] + NEVER]}  # its budget ends while text is held back
         return
     yield from _two_stops(repeating)
     sources: Sequence[Stream] = (hit, repeating, fixture.stream("main-1"))

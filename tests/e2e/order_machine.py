@@ -16,8 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
+from harness.fabricate.located import Located
 from harness.fabricate.store import fabricate
-from harness.gate import DEFAULT_RECIPE, Located
+from harness.gate import DEFAULT_RECIPE
 from harness.oracle.expect import Oracle
 from harness.oracle.resume import num_prefill_passes
 from harness.plans.order import CONTEXT, LONG_BUDGET, PROBE, PROBE_DEADLINE_S
