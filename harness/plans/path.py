@@ -33,6 +33,7 @@ from harness.records.plan import Request, Start, Tier
 WHOLE_REPLY = 24  # tokens that a stream prescribes
 TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at some budget and between rounds at others
 LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
+ALWAYS, NEVER = "always", "never"  # packs whose drafts all land, and land never
 GATE_BUDGETS = (2, 3, 5, 6, 11)
 DRAFTED = ("main-1", "hit-1")  # streams that packs are asked for in each tier
 # Streams on which the faults of a kind of pack show: the certificate names the first one for each.
@@ -128,6 +129,14 @@ def _hit_miss_decoy(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
             yield from ask(completion(stream, WHOLE_REPLY, "hit-miss-decoy", role=role), PLAIN, LOOKUP)
             if tier is Tier.DEEP:
                 yield from ask(completion(stream, 12, "hit-miss-decoy", role=role), PLAIN, LOOKUP)
+    if tier is Tier.MUTATION:
+        return
+    for role, pack in (("hit", ALWAYS), ("decoy", NEVER)):
+        start = draft(pack, pack=pack)
+        for stream in fixture.streams if tier is Tier.DEEP else fixture.of_role("main"):
+            request = completion(stream, WHOLE_REPLY, "hit-miss-decoy")
+            yield Asked(PLAIN, request)
+            yield Asked(start, msgspec.structs.replace(request, role=role))
 
 
 def _walked(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:
