@@ -13,6 +13,7 @@ import msgspec
 from harness.checks.check import Check
 from harness.checks.evidence import Case, Evidence
 from harness.checks.judge import apply
+from harness.checks.order import BY_HAND
 from harness.records.finding import Finding
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Recording, Run
@@ -105,7 +106,7 @@ def _depends_on_history(evidence: Evidence, check: Check, finding: Finding) -> b
     if start is None:
         return False
     facts = evidence.facts(start)
-    return check.reads_order or facts.prefix_cache or facts.remembers or "fail_pass" in start.parameters
+    return check.reads_order or facts.has_memory or BY_HAND in start.parameters
 
 
 def _with_history(evidence: Evidence, finding: Finding, kept: Kept) -> Kept:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.records.finding import Finding, Judgement
+from harness.records.plan import Plan
 from harness.records.recording import REAL_DEVICE, Recording, Run
 from harness.report.divergence import divergence_lines
 from harness.report.escape import printable
@@ -26,7 +27,7 @@ def gate_table(run: Run, judgement: Judgement) -> str:
     lines.append("")
     lines.append(
         f"{judgement.verdict.value}: {len(judgement.results)} checks examined {examined} answers of {rows[-1][1]} requests, "
-        f"{len(judgement.counted)} findings; recipe {run.plan.recipe}"
+        f"{len(judgement.counted)} findings; recipe {run.plan.recipe}{_drawn_by(run.plan)}"
     )
     lines += [printable(line) for line in known_lines(run, judgement)]
     lines += [printable(f"{result.check}: {note}") for result in judgement.results for note in result.notes]
@@ -64,6 +65,10 @@ def _around(value: Any, index: int | None) -> str:
         return f"[{begin}:] {value[begin : begin + 16]!r} of {len(value)}"
     shown = repr(value)
     return shown if len(shown) <= MAX_VALUE else f"{shown[:MAX_VALUE]}... ({len(shown)} characters)"
+
+
+def _drawn_by(plan: Plan) -> str:
+    return "" if plan.shuffle is None else f"; shuffle {plan.shuffle}"
 
 
 def _row(recording: Recording) -> tuple[str, ...]:
