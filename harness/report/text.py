@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness.records.finding import Finding, Judgement
@@ -44,18 +44,24 @@ def findings_text(findings: Sequence[Finding], most: int = 10) -> str:
         place = f"{finding.start}: {finding.request}" if finding.request else finding.start or "the run"
         lines.append(f"{finding.check} [{finding.verdict.value}] at {printable(place)}")
         lines.append(f"  {printable(finding.message)}")
-        if finding.first_difference is not None and finding.divergence is None:
-            lines.append(f"  first difference at index {finding.first_difference}")
-        if finding.want is not None or finding.got is not None:
-            lines.append(f"  want {printable(_around(finding.want, finding.first_difference))}")
-            lines.append(f"  got  {printable(_around(finding.got, finding.first_difference))}")
-        if finding.divergence is not None:
-            lines += [f"  {line}" for line in divergence_lines(finding.divergence)]
+        lines += [f"  {line}" for line in _difference(finding)]
         if finding.repeat:
             lines.append(f"  repeat: {finding.repeat}")
     if len(findings) > most:
         lines.append(f"and {len(findings) - most} more findings")
     return "\n".join(lines)
+
+
+def _difference(finding: Finding) -> Iterator[str]:
+    """Yield what was wanted and got: of a reply the place at which it left the right one, of anything else both values."""
+    if finding.divergence is not None:
+        yield from divergence_lines(finding.divergence)
+        return
+    if finding.first_difference is not None:
+        yield f"first difference at index {finding.first_difference}"
+    if finding.want is not None or finding.got is not None:
+        yield f"want {printable(_around(finding.want, finding.first_difference))}"
+        yield f"got  {printable(_around(finding.got, finding.first_difference))}"
 
 
 def _around(value: Any, index: int | None) -> str:
