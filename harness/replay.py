@@ -108,7 +108,7 @@ def replayed(file: Path, progress: Callable[[Recording], None] = lambda _recordi
 def attempt_text(outcome: Replayed) -> str:
     """Return what an attempt came to, for a person: what was asked, the findings that repeat it, the verdict."""
     starts = outcome.run.plan.starts
-    told = f"{outcome.attempt.name}: {len(starts)} starts, {sum(len(start.requests) for start in starts)} requests"
+    told = f"{printable(outcome.attempt.name)}: {len(starts)} starts, {sum(len(start.requests) for start in starts)} requests"
     deaths = [printable(f"{one.start.id}: {one.failure}") for one in outcome.run.recordings if one.failure]
     ends = {Verdict.LOSSLESS: "it does not repeat", Verdict.BLIND: "nothing was looked at where it was found"}
     end = "it repeats" if outcome.findings else ends.get(outcome.verdict, "the subject failed before it could be told")
