@@ -10,13 +10,12 @@ import msgspec
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import STOPS
-from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN, TEXT, TEXT_PLAIN, draft, lookup, plain
+from harness.plans.starts import ALWAYS, LOOKUP, MAIN, MODEL, PLAIN, TEXT, TEXT_PLAIN, draft, lookup, plain
 from harness.plans.streams import EndToken, continued, end_token, end_tokens, is_cut_in_block
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Start, Tier
 
 LOOKUP_K = 4
-ALWAYS = "always"  # a pack whose drafts all land
 EACH_PLACE = "each-place"  # role of requests to a start on which the end token must fall on each place of a pack's block
 NEVER = "~~"  # in no reply: streams use ids below 90, and "~" is 93
 CONTEXT_ROOM = 20  # tokens of reply that the twin's context leaves behind a stream's own prompt

@@ -12,6 +12,7 @@ from harness.plans.devices import device_requests
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
 from harness.plans.starts import (
+    ALWAYS,
     DEVICE,
     DRAFT,
     FIVE,
@@ -19,6 +20,7 @@ from harness.plans.starts import (
     LOOKUP,
     MAIN,
     MIXED_2,
+    NEVER,
     NPU_DRAFT,
     NPU_PLAIN,
     ONE_OF_EACH_KIND,
@@ -33,7 +35,6 @@ from harness.records.plan import Request, Start, Tier
 WHOLE_REPLY = 24  # tokens that a stream prescribes
 TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at some budget and between rounds at others
 LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
-ALWAYS, NEVER = "always", "never"  # packs whose drafts all land, and land never
 GATE_BUDGETS = (2, 3, 5, 6, 11)
 DRAFTED = ("main-1", "hit-1")  # streams that packs are asked for in each tier
 # Streams on which the faults of a kind of pack show: the certificate names the first one for each.
