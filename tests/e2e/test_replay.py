@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from harness.__main__ import app
 from harness.fabricate.store import fabricate
 from harness.gate import DEFAULT_RECIPE
+from harness.mutation.recipes import recipe_files
 from harness.plans.requests import completion
 from harness.plans.starts import LOOKUP, PLAIN
 from harness.records.files import write_json
@@ -31,8 +32,8 @@ def kept(path: Path, mutation: Mutation | None) -> Path:
     starts = tuple(msgspec.structs.replace(start, requests=(request,)) for start in (PLAIN, LOOKUP))
     plan = Plan(Tier.GATE, fixture.recipe, starts, ("same-reply",))
     finding = Finding("same-reply", Verdict.MISMATCH, "lookup", request.id, "ids differs")
-    text = DEFAULT_RECIPE.read_text(encoding="utf-8")
-    write_json(path, Replay("forward-serve", fixture.recipe, text, finding, (Attempt("alone", plan),), False, mutation))
+    recipes = recipe_files(DEFAULT_RECIPE)
+    write_json(path, Replay("forward-serve", recipes, finding, (Attempt("alone", plan),), False, mutation))
     return path
 
 
