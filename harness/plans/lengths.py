@@ -21,7 +21,7 @@ CHECK = "accept-lengths"
 WHOLE_REPLY = 24  # tokens that a stream prescribes
 SMALL_K, LARGE_K = 4, 7
 STOP_SIZE = 2
-CUTS = (3, 5, 8)  # tokens of a pack's reply: inside a first or a second round
+CUTS = (3, 5)  # tokens of a pack's reply: inside a first or a second round
 
 
 def accept_lengths(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
