@@ -21,7 +21,7 @@ CHECK = "accept-lengths"
 WHOLE_REPLY = 24  # tokens that a stream prescribes
 SMALL_K, LARGE_K = 4, 7
 STOP_SIZE = 2
-CUTS = (3, 5)  # tokens of a pack's reply: inside a first or a second round
+CUTS = (3, 5, 8)  # tokens of a pack's reply: inside a first or a second round
 
 
 def accept_lengths(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -40,8 +40,9 @@ def accept_lengths(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
 def _of_pack(fixture: Fixture, tier: Tier) -> Iterator[Request]:
     yield from (completion(stream, WHOLE_REPLY, CHECK) for stream in fixture.streams)
     for stream in fixture.streams if tier is Tier.DEEP else fixture.of_role("main")[:2]:
-        for cut in range(2, WHOLE_REPLY) if tier is Tier.DEEP else CUTS:
-            yield completion(stream, cut, CHECK)
+        every = range(STOP_SIZE, WHOLE_REPLY)
+        yield from (completion(stream, cut, CHECK) for cut in (every if tier is Tier.DEEP else CUTS))
+        for cut in every if tier is Tier.DEEP else CUTS[:-1]:
             yield completion(stream, WHOLE_REPLY, CHECK, stop=[stream.reply[cut - STOP_SIZE : cut]])
 
 

@@ -33,7 +33,7 @@ def test_few_lookup_prompts_realise_every_length(k: int) -> None:
 def test_packs_are_asked_every_stream_and_replies_cut_by_budget_and_stop() -> None:
     requests = plan_of(Tier.GATE).start("k-4/draft").requests
     assert {f"{stream.name}/24" for stream in fixture().streams} <= {request.id for request in requests}
-    assert {request.max_tokens for request in requests} == {3, 5, 24}
+    assert {request.max_tokens for request in requests} == {3, 5, 8, 24}
     assert any("stop" in (request.body or {}) for request in requests)
 
 
