@@ -3,11 +3,18 @@ PYTHON  ?= python3.11
 VENV    ?= .venv
 BIN     := $(VENV)/bin
 SUBJECT ?= forward-serve
+SHUFFLES ?= 100
+SEED    ?= $(shell date -u +%Y%m%d)00
 
-.PHONY: gate test check check-static format mutate mutate-full relay mutmut bench test-torch setup
+.PHONY: gate nightly test check check-static format mutate mutate-full relay mutmut bench test-torch setup
 
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
+
+nightly: setup       ## the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on
+	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
+	for seed in $$(seq $(SEED) $$(($(SEED) + $(SHUFFLES) - 1))); do \
+	  $(BIN)/draftproof run --subject $(SUBJECT) --shuffle $$seed || exit $$?; done
 
 test: setup          ## the project's own tests
 	$(BIN)/pytest tests -q

@@ -15,6 +15,7 @@ from harness.checks.divergence import no_gaps, with_divergences
 from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
+from harness.checks.order import BY_HAND
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
 from harness.fabricate.located import Containers, Located
@@ -24,6 +25,7 @@ from harness.plans.build import build_plan
 from harness.plans.fit import fitted
 from harness.plans.near_ties import follow_up
 from harness.plans.registry import SLICES
+from harness.plans.shuffle import shuffled, with_fresh_cases
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
@@ -50,6 +52,7 @@ class GateOptions:
     checks: tuple[str, ...] = ()  # () = all
     traced: bool = True
     recipe: Path = DEFAULT_RECIPE
+    shuffle: int | None = None  # a seed: requests in another order, and fresh cases
 
 
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
@@ -60,7 +63,17 @@ def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
     own = (fault.check for fault in description.known_faults if asked.intersection((KNOWN_FAULTS, *fault.leaves)))
     wanted = dict.fromkeys((*wanted, *own))
     plan = build_plan(fixture, options.tier, SLICES, wanted)
-    return fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
+    if options.shuffle is not None:
+        plan = with_fresh_cases(plan, fixture, options.shuffle)
+    plan = fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
+    return plan if options.shuffle is None else _shuffled(plan, description, options.shuffle)
+
+
+def _shuffled(plan: Plan, description: Description, seed: int) -> Plan:
+    """Shuffle what may be: no request of a law on order, and no start on which a path depends on what came before."""
+    declared = description.declared()
+    intact = [one.id for one in plan.starts if declared.facts_of(one).has_memory or BY_HAND in one.parameters]
+    return shuffled(plan, seed, [check.id for check in ALL_CHECKS if check.reads_order], intact)
 
 
 def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:
