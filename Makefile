@@ -36,6 +36,7 @@ mutmut: setup        ## operator mutants of the pure rooms, or of MUTMUT_PATHS="
 
 bench: setup         ## figures of the engine and of lookup; never part of a test
 	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.speculation
 	$(BIN)/python -m benchmarks.lookup
 
 test-torch: setup    ## against the published dflash model and transformers, on torch's CPU build

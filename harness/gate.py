@@ -32,7 +32,9 @@ from harness.records.recording import Recording, Run, Trace
 from harness.runs.driver import Setting, record_plan
 from harness.subjects.column import Launcher
 from harness.subjects.description import Description, load_description
+from harness.subjects.mixed import MixedLauncher, cold_starts
 from harness.subjects.requirements import require
+from harness.subjects.warm import WarmLauncher
 from harness.tracing.machine import Machine, probe
 
 ROOT = Path(__file__).parents[1]
@@ -108,13 +110,21 @@ def asked(
     machine = probe(traced=traced)
     with tempfile.TemporaryDirectory(prefix="draftproof-") as scratch:
         workdir = Path(scratch)
+        cold = cold_starts(plan) if description.warm else {start.id for start in plan.starts}
+
+        def launcher(core: int) -> Launcher | MixedLauncher:
+            made = Launcher(description, workdir, core, traced=traced, machine=machine)
+            if description.warm is None:
+                return made
+            return MixedLauncher(made, WarmLauncher(description, workdir, core, traced=traced, machine=machine), cold)
+
         tracer_control, decoys = _control(description, workdir, machine) if traced else (None, ())
 
         def recorded(part: Plan) -> tuple[Recording, ...]:
             return record_plan(
                 part,
                 Setting(subject=description.name, locator=Located(fixture), overlay=overlay),
-                lambda core: Launcher(description, workdir, core, traced=traced, machine=machine),
+                launcher,
                 cores=CORES if description.parallel_arms else CORES[:1],
                 progress=progress,
             )
@@ -128,13 +138,17 @@ def asked(
         plan=plan,
         subject=description.name,
         declared=description.declared(),
-        recordings=recordings,
+        recordings=tuple(recording if recording.start.id in cold else _forked(recording) for recording in recordings),
         tracer_control=tracer_control,
         decoys=decoys,
         losses=machine.losses,
         seconds=time.monotonic() - began,
     )
     return Oracle(Containers(fixture)).completed(run)
+
+
+def _forked(recording: Recording) -> Recording:
+    return msgspec.structs.replace(recording, facts={**recording.facts, "start": "forked from a warm parent"})
 
 
 def recomputed(run: Run, recipe: Path) -> Run:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from harness.checks.check import Check, Ledger, first_difference
-from harness.checks.compare import both_told, counts_of, speculates, told
+from harness.checks.compare import both_told, counts_of, speculates, starts_of, told
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import predicted, walks
 from harness.oracle.constraints import constraint_of
@@ -53,7 +53,30 @@ def _judge_exact_drafts(evidence: Evidence, ledger: Ledger) -> None:
                 got=_plain_list(got),
                 first_difference=index,
             )
+    for start_id, cases in starts_of(evidence, "exact-drafts").items():
+        if cases[0].start.drafts_as is not None:
+            _judge_alike(evidence, ledger, start_id, cases)
     _require_knowledge(evidence, "exact-drafts", ledger)
+
+
+def _judge_alike(evidence: Evidence, ledger: Ledger, start_id: str, cases: Sequence[Case]) -> None:
+    """Hold the rounds of a start against those of another, whose pack says the same in other words."""
+    num_compared = 0
+    for case in cases:
+        name = case.start.drafts_as or ""
+        other = evidence.case(name, case.request.id)
+        if other is None:
+            ledger.blind(start_id, f"{name} is not asked {case.request.id}, so no drafts are compared")
+            continue
+        want, got = other.answer.rounds, case.answer.rounds
+        if want is None or got is None:  # found above, for want of a list
+            continue
+        num_compared += len(want)
+        if got != want:
+            index = first_difference(want, got)
+            message = f"round {index} differs from that of {name}, whose pack says the same in other words"
+            ledger.fault(case, message, want=_plain_list(want), got=_plain_list(got), first_difference=index)
+    ledger.precondition(start_id, num_compared > 0, "no round was compared with another start's", want="one", got=0)
 
 
 def _deciding(rounds: Sequence[Round]) -> tuple[Round, ...]:

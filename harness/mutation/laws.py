@@ -78,14 +78,19 @@ def restricted(plan: Plan, arms: Collection[str]) -> Plan:
 
 def _references(starts: Collection[Start], plan: Plan) -> set[str]:
     """Return the ids of all that these starts are compared with, at first or second hand."""
-    reference = {start.id: start.reference for start in plan.starts}
+    compared = {start.id: _compared_with(start) for start in plan.starts}
     found: set[str] = set()
-    for start in starts:
-        name = start.reference
-        while name is not None and name not in found:
+    waiting = [name for start in starts for name in _compared_with(start)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
             found.add(name)
-            name = reference[name]
+            waiting += compared[name]
     return found
+
+
+def _compared_with(start: Start) -> list[str]:
+    return [name for name in (start.reference, start.drafts_as) if name is not None]
 
 
 def _asked(starts: Collection[Start]) -> set[str]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 
 from harness.mutation.edits import Edit, apply, overlaps, problem
 from harness.mutation.entry import Mutant
 from harness.records.outcome import Outcome
 
+CODE_FIELDS = (  # of a code object: all but its constants and its places
+    *("co_code", "co_exceptiontable", "co_flags", "co_stacksize", "co_name", "co_qualname", "co_names", "co_varnames"),
+    *("co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount", "co_kwonlyargcount"),
+)
 ReadSource = Callable[[str], str | None]  # a file's text by its name below the source root; None = no such file
 
 
@@ -101,12 +107,26 @@ def unviable(edits: Sequence[Edit], read: ReadSource) -> str:
             changed = True
             continue
         try:
-            compile(text, file, "exec", dont_inherit=True)
+            code = compile(text, file, "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             return f"{file}: does not compile after the edit: {error}"
         original = read(file)
-        changed = changed or original is None or ast.dump(ast.parse(original)) != ast.dump(ast.parse(text))
+        changed = changed or original is None or not _are_same(code, _compiled(original))
     return "" if changed else "the edit changes no code; plant a fault"
+
+
+@functools.lru_cache(maxsize=64)  # most mutants share a file with others
+def _compiled(text: str) -> CodeType:
+    return compile(text, "<source>", "exec", dont_inherit=True)
+
+
+def _are_same(one: object, other: object) -> bool:
+    """Tell whether two constants are the same, and two code objects but for their places in a file."""
+    if not isinstance(one, CodeType) or not isinstance(other, CodeType):
+        return type(one) is type(other) and (one == other if isinstance(one, frozenset) else repr(one) == repr(other))
+    if [getattr(one, name) for name in CODE_FIELDS] != [getattr(other, name) for name in CODE_FIELDS]:
+        return False
+    return len(one.co_consts) == len(other.co_consts) and all(map(_are_same, one.co_consts, other.co_consts))
 
 
 def _tests_of(path: Path) -> frozenset[str]:

@@ -75,6 +75,5 @@ def _merge(starts: dict[str, Start], requests: dict[str, dict[str, Request]], as
 def _assert_references(plan: Plan) -> None:
     by_id = {start.id: start for start in plan.starts}
     for start in plan.starts:
-        if start.reference is None:
-            continue
-        assert start.reference in by_id, f"{start.id} is compared with {start.reference}, which is not started"
+        for name in (start.reference, start.drafts_as):
+            assert name is None or name in by_id, f"{start.id} is compared with {name}, which is not started"

@@ -9,7 +9,7 @@ import msgspec
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE
-from harness.plans.starts import DEVICE, MAIN, PLAIN, plain
+from harness.plans.starts import DEVICE, MAIN, ONE_OF_EACH_KIND, PLAIN, plain
 from harness.records.fixture import Fixture
 from harness.records.plan import Request, Tier
 
@@ -41,7 +41,7 @@ def _counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
 
 def _canary(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     check, hit = "control-canary", fixture.of_role("hit")[0]
-    starts = MAIN if tier is Tier.MUTATION else (*MAIN, *DEVICE)
+    starts = MAIN if tier is Tier.MUTATION else (*MAIN, *DEVICE, *ONE_OF_EACH_KIND)
     yield from ask(completion(hit, 5, check, role=ENGAGES), *starts)
     yield from ask(completion(fixture.of_role("repeat")[0], 24, check, role=ENGAGES), *starts)
     yield from ask(_sampled(fixture, check, ABSTAINS), *starts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import STOPS
-from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN, draft, lookup, plain
+from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN, TEXT, TEXT_PLAIN, draft, lookup, plain
 from harness.plans.streams import EndToken, continued, end_token, end_tokens, is_cut_in_block
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Start, Tier
@@ -18,11 +18,13 @@ from harness.records.plan import Start, Tier
 LOOKUP_K = 4
 NEVER = "~~"  # in no reply: streams use ids below 90, and "~" is 93
 CONTEXT_ROOM = 20  # tokens of reply that the twin's context leaves behind a stream's own prompt
+CHARACTERS = "characters"  # role of replies with characters of several bytes, and bytes that are no UTF-8
 HOT = 50.0  # a temperature at which every id of the vocabulary comes, also halves of characters
 HOT_SEEDS = (1, 2)
 HOT_BUDGET = 64
 
 Cut = tuple[int, tuple[str, ...]]  # budget, stops
+Body = tuple[Stream, int, dict[str, Any]]  # prompt, budget, further fields
 
 
 def stop_cut(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -86,19 +88,18 @@ def context_end(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
 
 def stream_join(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     """Each request twice on the same start, streamed and not."""
-    check = "stream-join"
-    starts = (PLAIN, LOOKUP) if tier is Tier.MUTATION else MAIN
-    for source, budget, fields in _streamed_bodies(fixture, tier):
-        for request in (completion(source, budget, check, **fields), streamed(source, budget, check, **fields)):
-            yield from ask(request, *starts)
-    for seed in HOT_SEEDS:
-        hot: dict[str, Any] = {"temperature": HOT, "seed": seed, "ignore_eos": True}
-        source = fixture.stream("main-1")
-        for request in (
-            completion(source, HOT_BUDGET, check, role="characters", **hot),
-            streamed(source, HOT_BUDGET, check, role="characters", **hot),
-        ):
-            yield from ask(request, PLAIN)
+    is_small = tier is Tier.MUTATION
+    yield from _in_both_modes(_streamed_bodies(fixture, tier), (PLAIN, LOOKUP) if is_small else MAIN)
+    yield from _in_both_modes(_streamed_characters(fixture, tier), (TEXT_PLAIN,) if is_small else TEXT, CHARACTERS)
+    if not is_small:
+        hot = ({"temperature": HOT, "seed": seed, "ignore_eos": True} for seed in HOT_SEEDS)
+        yield from _in_both_modes(((fixture.stream("main-1"), HOT_BUDGET, fields) for fields in hot), (PLAIN,), CHARACTERS)
+
+
+def _in_both_modes(bodies: Iterable[Body], starts: Sequence[Start], role: str = "") -> Iterator[Asked]:
+    for source, budget, fields in bodies:
+        for ask_for in (completion, streamed):
+            yield from ask(ask_for(source, budget, "stream-join", role=role, **fields), *starts)
 
 
 def _sources(fixture: Fixture, tier: Tier) -> tuple[Stream, ...]:
@@ -167,7 +168,7 @@ def _over_the_end(fixture: Fixture, room: int, tier: Tier) -> Iterator[tuple[Str
         yield from ((phase, 40) for phase in dict.fromkeys((*phases[:2], *in_a_block[:num_endings])))
 
 
-def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
+def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[Body]:
     hit, repeating = fixture.stream("hit-1"), continued(fixture.stream("repeat-1"), 7)
     yield from _two_stops(hit)
     if tier is Tier.MUTATION:
@@ -183,7 +184,22 @@ def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[tuple[Stream, int
             yield from _two_stops(stream)
 
 
-def _two_stops(stream: Stream) -> Iterator[tuple[Stream, int, dict[str, Any]]]:
+def _streamed_characters(fixture: Fixture, tier: Tier) -> Iterator[Body]:
+    """Yield replies of characters of several bytes, whole, ended inside a character and cut at one; and such as are no UTF-8."""
+    text = fixture.companion("text")
+    for stream in text.streams:
+        yield stream, len(stream.reply_ids), {}
+    if tier is Tier.MUTATION:
+        return
+    for stream in text.streams:
+        for budget in range(1, len(stream.reply_ids)) if tier is Tier.DEEP else (5, 7, 24):
+            yield stream, budget, {}
+    for stream in text.of_role("utf8"):
+        for size in (1, 2):
+            yield stream, len(stream.reply_ids), {"stop": [stream.reply[7 : 7 + size]]}
+
+
+def _two_stops(stream: Stream) -> Iterator[Body]:
     """Yield pairs of which the longer one must be held back while the other, nearly complete too, asks for less."""
     text = stream.reply
     long, rival = text[6:11], text[8:10] + NEVER

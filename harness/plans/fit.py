@@ -142,7 +142,7 @@ def _with_references(starts: Sequence[Start], left: _Left) -> list[Start]:
     ids = {start.id for start in starts}
     kept = []
     for start in starts:
-        missing = [name for name in (start.reference, start.host) if name is not None and name not in ids]
+        missing = [name for name in (start.reference, start.host, start.drafts_as) if name is not None and name not in ids]
         if missing:
             left.out(_checks_of(start), f"{missing[0]}, which it is compared with, is not started")
         else:
@@ -347,7 +347,7 @@ def _still_needed(starts: Sequence[Start]) -> Iterator[Start]:
         asked_by_others = {
             request.id
             for other in starts
-            if start.id in (other.reference, other.host)
+            if start.id in (other.reference, other.host, other.drafts_as)
             for request in other.requests
             if request.checks
         }

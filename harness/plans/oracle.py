@@ -8,13 +8,13 @@ from harness.plans.build import Asked, Slice, ask
 from harness.plans.cuts import end_starts
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, STOPS
-from harness.plans.starts import PLAIN
+from harness.plans.starts import FIVE_PLAIN, PLAIN, TEXT_PLAIN, TIE_PLAIN
 from harness.plans.streams import end_token
 from harness.records.fixture import Fixture
 from harness.records.plan import Tier
 
 LOOKUP_K = 4  # of the end tokens' places
-TIE = "tie"  # role of streams, and of what is asked of them, in which two ids have bit-equal scores
+TIE = "tie"  # role of replies in which two ids have bit-equal scores
 
 
 def oracle_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -22,11 +22,15 @@ def oracle_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     check = "oracle-reply"
     names = ("main-1", "hit-1", "miss-1", "constant-1")
     streams = tuple(map(fixture.stream, names)) if tier is Tier.MUTATION else fixture.streams
-    for stream in dict.fromkeys((*streams, *fixture.of_role(TIE))):
-        role = TIE if stream.role == TIE else ""
-        yield from ask(completion(stream, len(stream.reply_ids), check, role=role), PLAIN)
+    for stream in streams:
+        yield from ask(completion(stream, len(stream.reply_ids), check), PLAIN)
+    for stream in fixture.companion("tie").streams[: 1 if tier is Tier.MUTATION else None]:
+        yield from ask(completion(stream, len(stream.reply_ids), check, role=TIE), TIE_PLAIN)
     if tier is Tier.MUTATION:
         return
+    for companion, start in (("five", FIVE_PLAIN), ("text", TEXT_PLAIN)):
+        for stream in fixture.companion(companion).streams:
+            yield from ask(completion(stream, len(stream.reply_ids), check), start)
     for stream in fixture.streams:
         for budget in range(1, len(stream.reply_ids)) if tier is Tier.DEEP else BUDGETS:
             yield from ask(completion(stream, budget, check), PLAIN)

@@ -11,7 +11,22 @@ from harness.plans.build import Asked, Slice, ask
 from harness.plans.devices import device_requests
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
-from harness.plans.starts import DEVICE, DRAFT, LOOKUP, MAIN, NPU_DRAFT, NPU_PLAIN, PLAIN, draft
+from harness.plans.starts import (
+    DEVICE,
+    DRAFT,
+    FIVE,
+    FLIP_2,
+    LOOKUP,
+    MAIN,
+    MIXED_2,
+    NPU_DRAFT,
+    NPU_PLAIN,
+    ONE_OF_EACH_KIND,
+    OTHER_KINDS,
+    PLAIN,
+    WINDOW_1,
+    draft,
+)
 from harness.records.fixture import Fixture
 from harness.records.plan import Request, Start, Tier
 
@@ -20,6 +35,8 @@ TURNS = ("hit", "repeat", "burst")  # roles whose replies end inside a round at 
 LOOKUP_ROLES = ("hit", "miss", "decoy", "repeat", "constant", "burst")
 GATE_BUDGETS = (2, 3, 5, 6, 11)
 DRAFTED = ("main-1", "hit-1")  # streams that packs are asked for in each tier
+# Streams on which the faults of a kind of pack show: the certificate names the first one for each.
+SHOWN_ON = ((MIXED_2, ("main-1", "burst-1", "constant-1")), (FLIP_2, ("main-1",)), (WINDOW_1, ("main-1",)))
 DEEP_BUDGETS = (*range(1, WHOLE_REPLY), 40, 64)
 
 
@@ -30,8 +47,10 @@ def _engaged_exactly(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     if tier is not Tier.MUTATION:
         yield from _on(_seed(fixture, check), *MAIN, *DEVICE)
         yield from _on(neutral(fixture.of_role("hit")[0], check), *MAIN)
+        yield from ask(completion(fixture.of_role("hit")[0], 5, check), *OTHER_KINDS)
+        yield from ask(_sampled(fixture, check), *OTHER_KINDS)
     if tier is Tier.DEEP:
-        yield from _on(_whole_replies(fixture, check), *MAIN)
+        yield from _on(_whole_replies(fixture, check), *MAIN, *OTHER_KINDS)
 
 
 def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
@@ -43,8 +62,11 @@ def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(completion(second, 2, check), PLAIN, DRAFT)  # the rows that the first request left may be in its way
     if tier is not Tier.MUTATION:
         yield from _on(_seed(fixture, check), PLAIN, DRAFT, NPU_PLAIN, NPU_DRAFT)
+        yield from ask(completion(first, 5, check), *OTHER_KINDS)
+        yield from ask(completion(second, 2, check), *OTHER_KINDS)
+        yield from _on(_prescribed(fixture.companion("five"), check), *FIVE)
     if tier is Tier.DEEP:
-        yield from _on(_whole_replies(fixture, check), PLAIN, DRAFT)
+        yield from _on(_whole_replies(fixture, check), PLAIN, DRAFT, *OTHER_KINDS)
 
 
 def _exact_counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
@@ -52,7 +74,11 @@ def _exact_counts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
 
 
 def _exact_drafts(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
-    return _exact(fixture, tier, "exact-drafts")
+    """As exact-counts; of packs of other kinds too, on whose arms a fault of their kind changes drafts and hardly ever counts."""
+    check = "exact-drafts"
+    yield from _exact(fixture, tier, check)
+    for start, names in SHOWN_ON:
+        yield from (Asked(start, completion(fixture.stream(name), WHOLE_REPLY, check)) for name in names)
 
 
 def _exact(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
@@ -61,8 +87,10 @@ def _exact(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
     if tier is not Tier.MUTATION:
         yield from _on(_drafted(fixture, Tier.MUTATION, check), draft("k-3", draft_k=3))  # it uses a part of each block
         yield from _on(device_requests(fixture, tier, check), *DEVICE)
+        yield from _on(_drafted(fixture, Tier.MUTATION, check), *OTHER_KINDS, draft("mixed2-k-3", "mixed2", draft_k=3))
+        yield from _on(_prescribed(fixture.companion("five"), check), *FIVE)
     if tier is Tier.DEEP:
-        others = [draft(pack, pack=pack) for pack in sorted(set(fixture.packs) - {DRAFT.pack})]
+        others = [draft(pack, pack) for pack in sorted(set(fixture.packs) - {DRAFT.pack})]
         yield from _on(_drafted(fixture, tier, check), *others)
 
 
@@ -88,6 +116,8 @@ def _accounting(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     if tier is not Tier.MUTATION:
         yield from _on(_seed(fixture, check), *MAIN, *DEVICE)
         yield from _on(neutral(fixture.of_role("hit")[0], check), *MAIN)
+        yield from _on(_drafted(fixture, Tier.MUTATION, check), *OTHER_KINDS)
+        yield from ask(_sampled(fixture, check), *ONE_OF_EACH_KIND)
     if tier is Tier.DEEP:
         yield from _on(_walked(fixture, tier, check), *MAIN)
 
@@ -123,6 +153,11 @@ def _walked(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:
 
 def _whole_replies(fixture: Fixture, check: str) -> Iterable[Request]:
     return (completion(stream, WHOLE_REPLY, check) for stream in fixture.streams)
+
+
+def _prescribed(companion: Fixture, check: str) -> Iterable[Request]:
+    """Yield every reply of a companion, as long as it is prescribed."""
+    return (completion(stream, len(stream.reply_ids), check) for stream in companion.streams)
 
 
 def _seed(fixture: Fixture, check: str) -> Iterable[Request]:

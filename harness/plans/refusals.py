@@ -48,8 +48,10 @@ def _refused_starts(tier: Tier) -> Iterator[Start]:
     yield _refused("pack-hidden", "draft", r"config\.json\b.*\b512\b", pack="mixed+hidden=512")
     yield _refused("model-truncated", "plain", r"model\.q4nx\b", model=f"{MODEL}+truncated")
     yield _refused("npu-missing-device", "npu-missing-device", r"--device\b.*/no-such-device\b")
+    yield _refused("pack-no-candidates", "draft-2", r"selector_top_k\b", pack="mixed2+notopk")
     if tier is Tier.DEEP:
         yield from _more_refused_starts()
+        yield from _refused_starts_of_generation_2()
 
 
 def _more_refused_starts() -> Iterator[Start]:
@@ -68,6 +70,18 @@ def _more_refused_starts() -> Iterator[Start]:
     yield _refused("fail-pass-zero", "plain", r"--fail-pass\b.*\b0\b", fail_pass=0)
     yield _refused("device-on-host", "device-on-host", r"--device\b.*/dev/null\b")
     yield _refused("npu-without-device", "npu-without-device", r"--backend\b.*\bnpu\b.*--device\b")
+
+
+def _refused_starts_of_generation_2() -> Iterator[Start]:
+    yield _refused("pack-candidates", "draft-2", r"selector_top_k\b.*\b289\b", pack="mixed2+topk=289")
+    yield _refused("pack-group", "draft-2", r"conv_group_size\b.*\b7\b", pack="mixed2+group=7")
+    yield _refused("pack-rank", "draft-2", r"codebook\b.*\b3\b", pack="mixed2+rank=3")
+    yield _refused("pack-sink", "draft-2", r"attention_sink_bias\b", pack="mixed2+sink")
+    yield _refused("pack-codebook", "draft-2", r"predecessor_codebook\b", pack="mixed2+codebook")
+    yield _refused("pack-of-two-generations", "draft-2", r"generation|architectures", pack="mixed2+gen1")
+    yield _refused(
+        "pack-lacks-tensors", "draft-2", r"\b(candidate_selector|attention_conv|mlp_conv)\b", pack="mixed2+gen1tensors"
+    )
 
 
 def _refused(

@@ -9,10 +9,10 @@ from harness.plans.abstain import neutral
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.cuts import end_starts
 from harness.plans.devices import device_requests
-from harness.plans.fallback import DEEP_RULES, GATE_RULES, fallback_start
+from harness.plans.fallback import DEEP_RULES, GATE_RULES, fallback_start, pack_fallback_starts
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, SEED, TEMPERATURE, seed_plan
-from harness.plans.starts import DEVICE, DRAFT, LOOKUP, MAIN, PLAIN, draft, lookup
+from harness.plans.starts import DEVICE, DRAFT, FIVE, LOOKUP, MAIN, OTHER_KINDS, PLAIN, TEXT, TIE, draft, lookup
 from harness.plans.streams import end_token, joined, widest_rounds
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Start, Tier
@@ -22,6 +22,7 @@ WIDEST_K = 15  # drafts of a pass that is full: one row less than the engine's w
 AROUND_K = (1, 2, 3, 4, 5, 6, 7, 8, 9)  # budgets about both drafters' K, 4 and 7
 PREFIX_BUDGETS = (1, 2, 4, 5, 7, 8, 23, 24)
 CONTEXT = 1024  # positions of the main container
+OTHER_KINDS_BUDGETS = (2, 5, 8, 24)  # of packs of other kinds, whose K are 4 and 7
 BEYOND = 40  # leaves the prescribed reply, and gives late rounds their full width
 OTHER_SEED = 8
 # A sampler to which the padded rows of the vocabulary, where they are left in, are the likeliest of all.
@@ -66,6 +67,17 @@ def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
         for stream in swept:
             yield from ask(completion(stream, BEYOND, check), *MAIN)
         yield from ask(completion(_filling("full", fixture), BEYOND, check), *MAIN)
+    yield from _same_reply_elsewhere(fixture, tier, check)
+
+
+def _same_reply_elsewhere(fixture: Fixture, tier: Tier, check: str) -> Iterator[Asked]:
+    """Few requests to packs of other kinds, and each stream of the companions: a deeper model, other texts, ties."""
+    for name in ("main-1", "burst-1"):
+        for budget in OTHER_KINDS_BUDGETS if tier is Tier.GATE else range(1, 25):
+            yield from ask(completion(fixture.stream(name), budget, check), PLAIN, *OTHER_KINDS)
+    for companion, starts in (("five", FIVE), ("text", TEXT), ("tie", TIE)):
+        for stream in fixture.companion(companion).streams:
+            yield from ask(completion(stream, len(stream.reply_ids), check), *starts)
 
 
 def _filling(name: str, fixture: Fixture) -> Stream:
@@ -107,6 +119,8 @@ def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     check = "drafter-independence"
     wide = widest_rounds(fixture.streams, WIDEST_K, BEYOND, 2)
     requests = [completion(stream, BEYOND, check) for stream in wide]
+    for stream in fixture.companion("tie").streams:  # drafts hold the higher id of a tie, which plain never says
+        yield from ask(completion(stream, len(stream.reply_ids), check), *TIE)
     if tier is Tier.MUTATION:
         for request in requests:
             yield from ask(request, PLAIN, lookup("k-15", WIDEST_K))
@@ -119,7 +133,7 @@ def drafter_independence(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     rules = DEEP_RULES if tier is Tier.DEEP else GATE_RULES
     for name in ("burst-1", "decoy-1", "hit-1"):
         request = completion(fixture.stream(name), 24, check)
-        yield from ask(request, PLAIN, *(fallback_start(below, window) for below, window in rules))
+        yield from ask(request, PLAIN, *(fallback_start(below, window) for below, window in rules), *pack_fallback_starts(tier))
 
 
 def budget_prefix(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
@@ -151,8 +165,10 @@ def _other_drafters(fixture: Fixture, tier: Tier) -> Iterator[Start]:
         yield lookup("k-64", 64)  # more than a pass has rows
     for draft_k in range(1, fixture.block_sizes["mixed"] - 1) if is_deep else (3,):
         yield draft(f"k-{draft_k}", draft_k=draft_k)
-    for pack in sorted(set(fixture.packs) - {"mixed"}) if is_deep else ():
-        yield draft(pack, pack=pack)
+        yield draft(f"mixed2-k-{draft_k}", "mixed2", draft_k=draft_k)
+    yield from OTHER_KINDS
+    for pack in sorted(set(fixture.packs) - {"mixed"} - {start.pack for start in OTHER_KINDS}) if is_deep else ():
+        yield draft(pack, pack)
 
 
 SLICES: dict[str, Slice] = {

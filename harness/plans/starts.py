@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from harness.records.plan import Start
 
 MODEL = "tiny"
+ARM_OF_PACK = MappingProxyType({"mixed2": "draft-2", "flip2": "draft-2", "twin2": "draft-2", "window1": "draft-sliding"})
+IDENTITIES = MappingProxyType(
+    {"twin2": "draft"}
+)  # pack of generation 2 -> the start with the pack of generation 1 that it equals
 
 PLAIN = Start(id="plain", arm="plain", model=MODEL, requests=())
 LOOKUP = Start(id="lookup", arm="lookup", model=MODEL, requests=(), parameters={"k": 4}, reference="plain")
@@ -71,13 +77,35 @@ def lookup(name: str, k: int, model: str = MODEL, reference: str = "plain", **pa
 
 
 def draft(name: str, pack: str = "mixed", model: str = MODEL, reference: str = "plain", **parameters: str | int | float) -> Start:
-    """Return a draft start with a process of its own, `<name>/draft`; parameter `draft_k` limits its drafts."""
+    """Return a draft start with a process of its own, `<name>/draft`, on the arm of its pack's kind.
+
+    Parameter `draft_k` limits its drafts. One that an identity pack drafts for must draft as the pack that it equals.
+    """
     return Start(
         id=f"{name}/draft",
-        arm="draft",
+        arm=ARM_OF_PACK.get(pack, "draft"),
         model=model,
         requests=(),
         pack=pack,
         parameters=parameters,
         reference=reference,
+        drafts_as=None if parameters else IDENTITIES.get(pack),
     )
+
+
+MIXED_2 = draft("mixed2", "mixed2")
+FLIP_2 = draft("flip2", "flip2")
+TWIN_2 = draft("twin2", "twin2")
+WINDOW_1 = draft("window1", "window1")
+OTHER_KINDS = (MIXED_2, FLIP_2, TWIN_2, WINDOW_1)  # of packs: generation 2, and sliding layers
+ONE_OF_EACH_KIND = (MIXED_2, WINDOW_1)  # a start of each arm of theirs
+
+FIVE_PLAIN = plain("five", "five")
+FIVE_DRAFT = draft("five", "five:deep", "five", FIVE_PLAIN.id)
+FIVE = (FIVE_PLAIN, FIVE_DRAFT)
+TEXT_PLAIN = plain("text", "text")
+TEXT_LOOKUP = lookup("text", 4, "text", TEXT_PLAIN.id)
+TEXT = (TEXT_PLAIN, TEXT_LOOKUP)
+TIE_PLAIN = plain("tie", "tie")
+TIE_LOOKUP = lookup("tie", 4, "tie", TIE_PLAIN.id)
+TIE = (TIE_PLAIN, TIE_LOOKUP)

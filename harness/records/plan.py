@@ -76,6 +76,7 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     parameters: dict[str, str | int | float] = {}
     reference: str | None = None  # the start whose answers this one must equal (a plain arm of the same model)
     host: str | None = None  # of a start on a device: the plain start on the host whose greedy ids it must equal
+    drafts_as: str | None = None  # the start whose drafts this one's must equal: its pack says the same in other words
     expect: str = "ready"  # or "refused": the process must exit 2 and say why
     refusal: str = ""  # what a refused start must name in its one line (a regular expression)
 

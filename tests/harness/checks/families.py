@@ -16,7 +16,7 @@ from harness.plans.build import build_plan
 from harness.records.finding import CheckResult, Finding, Verdict
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Run
-from tests.harness.checks.ideal import Fault, fixture
+from tests.harness.checks.ideal import Fault, all_streams, fixture
 from tests.harness.checks.script import Script
 from tests.harness.checks.serving import serve_plan
 
@@ -37,7 +37,7 @@ def plan_of(check_id: str, tier: Tier = Tier.MUTATION) -> Plan:
 
 def run_of(check_id: str, *faults: Fault, tier: Tier = Tier.MUTATION, arms: Sequence[str] = ()) -> Run:
     """Return that plan answered by the ideal engine, with faults planted on some arms or on all."""
-    return serve_plan(plan_of(check_id, tier), Script(fixture().streams), faults, arms=arms)
+    return serve_plan(plan_of(check_id, tier), Script(all_streams()), faults, arms=arms)
 
 
 def result(check_id: str, run: Run) -> CheckResult:

@@ -7,6 +7,7 @@ hands each to a deliver function, as an engine does.
 
 from __future__ import annotations
 
+import codecs
 import enum
 import functools
 from collections.abc import Iterable, Sequence
@@ -16,9 +17,10 @@ from typing import Any
 
 import msgspec
 
-from harness.fabricate.recipe import read_recipe
+from harness.fabricate.recipe import Recipe, read_recipe
 from harness.fabricate.streams import make_streams
-from harness.records.fixture import Fixture
+from harness.oracle.spelling import byte_of, spell
+from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import (
     Answer,
@@ -42,6 +44,8 @@ DECLARED = Declared(
         "plain": ArmFacts(),
         "lookup": ArmFacts(drafter="lookup", oracle="lookup-321"),
         "draft": ArmFacts(drafter="dflash", oracle="dflash"),
+        "draft-2": ArmFacts(drafter="dflash", oracle="dflash"),
+        "draft-sliding": ArmFacts(drafter="dflash", oracle="dflash"),
         "npu": ArmFacts(device=ACCEL, width=DEVICE_WIDTH),
         "npu-lookup": ArmFacts(drafter="lookup", oracle="lookup-321", device=ACCEL, width=DEVICE_WIDTH),
         "npu-draft": ArmFacts(drafter="dflash", oracle="dflash", device=ACCEL, width=DEVICE_WIDTH),
@@ -53,7 +57,7 @@ DECLARED = Declared(
         "dump-draft": ArmFacts(drafter="dflash", expect="not-engaged", dumps_logits=True),
     }
 )
-RECIPE = Path(__file__).parents[3] / "fixtures" / "recipes" / "tiny.toml"
+RECIPES = Path(__file__).parents[3] / "fixtures" / "recipes"
 WIDTH = 16
 DECOYS = ("/dev/accel/decoy-open", "/dev/accel/decoy-openat", "/dev/accel/decoy-openat2")
 
@@ -129,6 +133,8 @@ class _Deliver:
     end_tokens: frozenset[int]
     limit: int | None  # tokens after which the client has left
     ids: list[int] = field(default_factory=list)
+    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+    decoded: str = ""  # of whole characters
     text: str = ""
     chunks: list[Chunk] = field(default_factory=list)
     stop_reason: str | int | None = None
@@ -139,7 +145,8 @@ class _Deliver:
             self.stop_reason = token
             return False
         self.ids.append(token)
-        so_far = "".join(chr(33 + one) for one in self.ids)
+        self.decoded += self.decoder.decode(bytes([byte_of(token)]))
+        so_far = self.decoded
         found = [(so_far.find(stop), stop) for stop in self.stops if stop in so_far]
         shown = min(found)[0] if found else len(so_far) - self._held(so_far)
         self.chunks.append(Chunk(so_far[len(self.text) : shown], (token,)))
@@ -333,7 +340,7 @@ def _served(
     request: Request, response_id: str, deliver: _Deliver, line: Counts, counts: Counts, rounds: tuple[Round, ...]
 ) -> Answer:
     finish = "length" if deliver.stop_reason is None else "stop"
-    text = "".join(chr(33 + token) for token in deliver.ids)
+    text = spell(deliver.ids)
     found = [text.find(stop) for stop in deliver.stops if stop in text]
     reply = Reply(
         response_id,
@@ -348,7 +355,7 @@ def _served(
     chunks: tuple[Chunk, ...] = ()
     body: Any = {"id": response_id, "created": 1, "choices": [{"text": reply.text}], "usage": {"total_tokens": len(text)}}
     if request.streams:
-        shown = sum(len(chunk.text) for chunk in deliver.chunks)
+        shown = sum(len(chunk.text) for chunk in deliver.chunks)  # what is held back, and half a character, come with the finish
         chunks = (*deliver.chunks, Chunk(reply.text[shown:], finish_reason=finish), Chunk("", has_usage=True))
         body = None
     return Answer(request.id, 200, "", body, reply, chunks, bool(chunks), line, counts, rounds)
@@ -410,7 +417,19 @@ def _changed(one: Answer, changes: dict[str, Any]) -> Answer:
 
 @functools.cache
 def fixture() -> Fixture:
-    """Return a fixture of the shipped recipe's streams, with directories that nobody opens."""
-    recipe = read_recipe(RECIPE)
-    streams = make_streams(recipe.streams, recipe.prompt_length, recipe.reply_length)
-    return Fixture("tiny@test", "/cache/tiny", {"mixed": "/cache/mixed"}, streams, 256, {"mixed": PACK_K + 1})
+    """Return a fixture of the shipped recipe's streams and companions, with directories that nobody opens."""
+    recipe = read_recipe(RECIPES / "tiny.toml")
+    companions = tuple(_fabricated(read_recipe(RECIPES / name)) for name in recipe.companions)
+    return msgspec.structs.replace(_fabricated(recipe), companions=companions)
+
+
+def _fabricated(recipe: Recipe) -> Fixture:
+    streams = make_streams(recipe.streams, recipe.prompt_length, recipe.reply_length, recipe.head.ties)
+    packs = [pack.name for pack in recipe.all_packs]
+    directories = {name: f"/cache/{name}" for name in packs}
+    return Fixture(f"{recipe.name}@test", f"/cache/{recipe.name}", directories, streams, 256, dict.fromkeys(packs, PACK_K + 1))
+
+
+def all_streams() -> tuple[Stream, ...]:
+    """Return the fixture's streams and those of its companions."""
+    return tuple(stream for one in (fixture(), *fixture().companions) for stream in one.streams)

@@ -31,7 +31,7 @@ from harness.plans.streams import continued
 from harness.records.finding import CheckResult, Finding, Verdict
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Chunk, Counts, Recording, Reply, Run, Trace
-from tests.harness.checks.ideal import DECLARED, Fault, fixture
+from tests.harness.checks.ideal import DECLARED, Fault, all_streams, fixture
 from tests.harness.checks.script import Script, with_expectations
 from tests.harness.checks.serving import Server
 
@@ -47,6 +47,14 @@ REFUSALS = {
     "fallback-alone": "--spec-fallback 2.5: given without a drafter; leave it out",
     "pack-hidden": "config.json: hidden_size=512 is not the target's 256; use its own pack",
     "model-truncated": "model.q4nx: 900 bytes, the header needs 1000; fetch it again",
+    "pack-no-candidates": "config.json: selector_top_k is missing; write it",
+    "pack-candidates": "config.json: selector_top_k=289 is above vocab_size=288; correct it",
+    "pack-group": "config.json: conv_group_size=7 does not divide hidden_size=256; correct it",
+    "pack-rank": "candidate_selector.predecessor_codebook: shape [288, 16], want [288, 3]; correct it",
+    "pack-sink": "config.json: attention_sink_bias=true is not implemented; use a pack without it",
+    "pack-codebook": "candidate_selector.predecessor_codebook is missing; write it",
+    "pack-of-two-generations": "config.json: conv_group_size=16 belongs to generation 2; use a pack of one generation",
+    "pack-lacks-tensors": "layers.0.attention_conv.base_kernel is missing; write it",
     "pack-mask": "config.json: mask_token_id=288 is not below vocab_size=288; correct it",
     "pack-tap": "config.json: target_layer_ids [9]: the target has 3 layers; correct it",
     "pack-block": "config.json: block_size=1 leaves no draft; use 2 or more",
@@ -77,7 +85,7 @@ class Continued(Script):
 
 @functools.cache
 def _by_prompt() -> dict[tuple[int, ...], tuple[int, ...]]:
-    sources = [continued(stream, count) for stream in fixture().streams for count in range(len(stream.reply_ids))]
+    sources = [continued(stream, count) for stream in all_streams() for count in range(len(stream.reply_ids))]
     return {source.prompt_ids: source.reply_ids for source in sources}
 
 
@@ -97,7 +105,7 @@ def answered(plan: Plan, *faults: Fault) -> Run:
     """Answer a plan as it must be, but for the faults planted."""
     declared = msgspec.structs.replace(DECLARED, arms={**DECLARED.arms, **REFUSED_ARMS})
     run = Run(plan, "ideal", declared, tuple(_recorded(start, frozenset(faults)) for start in plan.starts))
-    return with_expectations(run, Continued(fixture().streams))
+    return with_expectations(run, Continued(all_streams()))
 
 
 def _recorded(start: Start, faults: frozenset[Fault]) -> Recording:
@@ -105,7 +113,7 @@ def _recorded(start: Start, faults: frozenset[Fault]) -> Recording:
     if start.expect == "refused":
         line = f"forward-serve: {REFUSALS[start.id.removeprefix('refused/')]}"
         return Recording("ideal", start, (), trace, (line,), 2)
-    server = Server(start, Continued(fixture().streams), faults)
+    server = Server(start, Continued(all_streams()), faults)
     answers = tuple(_answer(server, request, number) for number, request in enumerate(start.requests, 1))
     return Recording("ideal", start, answers, trace, ("[ready] port=1",), None, ready_line="[ready] port=1")
 

@@ -84,7 +84,8 @@ def _sayings(plan: Plan, script: Script) -> Iterator[Saying]:
         if "oracle-reply" in request.checks:
             budgets[request.prompt_ids] = max(request.max_tokens, budgets.get(request.prompt_ids, 0))
     for prompt, budget in budgets.items():
-        yield Saying(WEIGHTS, prompt, tuple(Choice(script.token(prompt, at), SURE, False, True) for at in range(budget)))
+        is_tied = any(stream.role == "tie" and stream.prompt_ids == prompt for stream in script.streams)
+        yield Saying(WEIGHTS, prompt, tuple(Choice(script.token(prompt, at), SURE, is_tied, True) for at in range(budget)))
 
 
 def _draftings(plan: Plan, pack: str, script: Script) -> Iterator[Drafting]:

@@ -12,7 +12,7 @@ from harness.records.fixture import Stream
 from harness.records.plan import Tier
 from harness.records.recording import Answer, Counts, Round, Run
 from tests.harness.checks.families import blind, findings, places, plan_of, result, run_of
-from tests.harness.checks.ideal import Fault, Script, altered, answer, answer_plan, fixture
+from tests.harness.checks.ideal import Fault, Script, all_streams, altered, answer, answer_plan, fixture
 
 CHECKS = ("exact-counts", "exact-drafts", "accounting")
 EXACT = CHECKS[:2]
@@ -40,7 +40,7 @@ def only(check_id: str, *request_ids: str) -> Run:
     starts = tuple(
         msgspec.structs.replace(start, requests=tuple(r for r in start.requests if r.id in request_ids)) for start in plan.starts
     )
-    return answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+    return answer_plan(msgspec.structs.replace(plan, starts=starts), Script(all_streams()))
 
 
 @pytest.mark.parametrize("tier", list(Tier))
@@ -160,13 +160,17 @@ def drafted_otherwise(run: Run, start_id: str, *, slot: int) -> Run:
 
 def test_another_draft_behind_the_rejected_one_is_a_finding_on_the_host() -> None:
     got = findings("exact-drafts", drafted_otherwise(run_of("exact-drafts", tier=Tier.GATE), "draft", slot=5))
-    assert places(got) == [("draft", "main-1/24")]
+    assert places(got) == [("draft", "main-1/24"), ("twin2/draft", "main-1/24")]  # the twin still drafts as it should
 
 
 @pytest.mark.parametrize(("slot", "found"), [(0, [("npu/draft", "main-1/24")]), (5, [])])
 def test_on_a_device_only_the_slots_that_set_the_path_are_compared(slot: int, found: list[tuple[str, str]]) -> None:
     got = findings("exact-drafts", drafted_otherwise(run_of("exact-drafts", tier=Tier.GATE), "npu/draft", slot=slot))
     assert places(got) == found
+
+
+def pack_starts(check_id: str) -> set[str]:
+    return {start.id for start in plan_of(check_id).starts if start.pack is not None}
 
 
 def with_margin(run: Run, margin: float, slot: int) -> Run:
@@ -185,7 +189,7 @@ def with_margin(run: Run, margin: float, slot: int) -> Run:
 @pytest.mark.parametrize("check_id", EXACT)
 def test_an_asked_reply_on_which_a_draft_is_too_near_is_blind_and_others_are_let_be(check_id: str) -> None:
     got = findings(check_id, with_margin(run_of(check_id), 1e-6, slot=6))
-    assert {one.start for one in got} == {"draft"}
+    assert {one.start for one in got} == pack_starts(check_id)
     assert blind(got)[0] == "main-1/24: a draft leads by no more than 1.0e-06 of its score, 1.2e-04 is needed to be certain"
     assert "main-1/1:" not in " ".join(blind(got))  # it asks for no draft
     run = run_of("drafts-made", Fault.CAPPED_LOW, arms=["draft"])
@@ -201,7 +205,7 @@ def test_a_device_needs_a_larger_lead_and_that_in_slots_which_set_the_path() -> 
 @pytest.mark.parametrize("check_id", EXACT)
 def test_a_run_that_came_without_expectations_is_blind_for_packs(check_id: str) -> None:
     got = findings(check_id, msgspec.structs.replace(run_of(check_id), expectations=None))
-    assert {one.start for one in got} == {"draft"}
+    assert {one.start for one in got} == pack_starts(check_id)
     assert blind(got)[0] == "main-1/24: no expectations came with the run"
 
 
@@ -239,6 +243,51 @@ def test_rounds_in_another_order_are_a_difference() -> None:
 def test_an_answer_without_its_list_of_rounds_is_a_finding() -> None:
     (got,) = findings("exact-drafts", altered(run_of("exact-drafts"), "lookup", "hit-1/24", rounds=None))
     assert got.message == "the answer holds no list of its rounds"
+
+
+# an identity twin
+
+
+def twin_run() -> Run:
+    """Return the gate plan of exact-drafts answered right; its twin2/draft must draft as draft does."""
+    return run_of("exact-drafts", tier=Tier.GATE)
+
+
+def with_predictions_lost(run: Run, pack: str) -> Run:
+    """Return the run as if no oracle had drafted with a pack: what its starts propose is held against nothing else."""
+    assert run.expectations is not None
+    draftings = tuple(one for one in run.expectations.draftings if one.pack != pack)
+    return msgspec.structs.replace(run, expectations=msgspec.structs.replace(run.expectations, draftings=draftings))
+
+
+def test_an_identity_twin_that_drafts_otherwise_than_its_original_is_found_without_an_oracle() -> None:
+    run = with_predictions_lost(twin_run(), "twin2")
+    rounds = answer_of(run, "draft", "main-1/24").rounds
+    assert rounds is not None
+    other = (Round((*rounds[0].drafted_ids[:-1], 93), rounds[0].num_accepted), *rounds[1:])
+    got = findings("exact-drafts", altered(run, "twin2/draft", "main-1/24", rounds=other))
+    (found,) = (one for one in got if one.verdict is not Verdict.BLIND)
+    assert (found.start, found.request, found.first_difference) == ("twin2/draft", "main-1/24", 0)
+    assert found.message == "round 0 differs from that of draft, whose pack says the same in other words"
+
+
+def test_an_identity_twin_whose_original_is_not_asked_the_same_is_blind() -> None:
+    run = twin_run()
+    starts = tuple(
+        msgspec.structs.replace(one, requests=tuple(r for r in one.requests if one.id != "draft" or r.id != "hit-1/24"))
+        for one in run.plan.starts
+    )
+    got = findings("exact-drafts", msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, starts=starts)))
+    assert blind(got) == ["draft is not asked hit-1/24, so no drafts are compared"]
+
+
+def test_an_identity_twin_is_blind_where_neither_start_made_a_round() -> None:
+    run = twin_run()
+    for start_id in ("draft", "twin2/draft"):
+        for request in run.plan.start("twin2/draft").requests:
+            run = altered(run, start_id, request.id, rounds=())
+    lost = with_predictions_lost(with_predictions_lost(run, "twin2"), "mixed")
+    assert "no round was compared with another start's" in blind(findings("exact-drafts", lost))
 
 
 # accounting
@@ -331,7 +380,7 @@ def test_a_reply_that_was_broken_off_may_have_run_its_last_token_or_not(leaves: 
         )
         for start in plan.starts
     )
-    clean = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+    clean = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(all_streams()))
     counts = {"path": "spec", "rounds": 0, "drafted": 0, "accepted": 0, "tokens": 2, "plain": plain}
     status, failure = (None, "left") if leaves else (500, "")
     run = altered(

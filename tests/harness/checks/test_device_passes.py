@@ -10,7 +10,7 @@ from harness.records.finding import Finding, Verdict
 from harness.records.plan import Tier
 from harness.records.recording import DeviceEvent, Run, Trace
 from tests.harness.checks.families import blind, check_of, findings, plan_of, result, run_of
-from tests.harness.checks.ideal import Fault, altered, answer_plan, fixture, submit
+from tests.harness.checks.ideal import Fault, all_streams, altered, answer_plan, submit
 from tests.harness.checks.script import Script
 from tests.harness.checks.tracing import Events, with_events, with_trace
 
@@ -127,7 +127,7 @@ def test_a_request_whose_client_left_is_held_to_what_it_counted() -> None:
 def test_a_plan_without_a_round_on_a_device_is_blind() -> None:
     plan = plan_of(CHECK)
     plain_only = msgspec.structs.replace(plan, starts=(plan.start("npu/plain"),))
-    run = answer_plan(plain_only, Script(fixture().streams))
+    run = answer_plan(plain_only, Script(all_streams()))
     assert blind(findings(CHECK, run)) == ["no request of the plan must make a round on a device"]
 
 

@@ -131,22 +131,35 @@ def test_a_vocabulary_whose_padding_does_not_win_everywhere_is_blind() -> None:
     assert told(got) == [(message, Verdict.BLIND)]
 
 
-def test_a_stream_with_a_tie_is_asked_for_and_must_hold_one() -> None:
-    tie = Stream("tie-1", "tie", (1, 2, 3), (4, 5, 6))
-    offers = msgspec.structs.replace(fixture(), streams=(*fixture().streams, tie))
-    plan = build_plan(offers, Tier.MUTATION, oracle_plan.SLICES, [CHECK.id])
-    assert plan.start("plain").requests[-1].roles == (oracle.TIE,)
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_stream_with_a_tie_is_asked_for_and_must_hold_one(tier: Tier) -> None:
+    plan = plan_of(tier)
+    assert {request.roles for request in plan.start("tie/plain").requests} == {(oracle.TIE,)}
     run = answered(plan)
-    assert told(findings(run)) == [("no choice of a reply with role tie is a tie", Verdict.BLIND)]
-    assert findings(with_choices(run, lambda one: msgspec.structs.replace(one, is_tie=True))) == ()
+    assert findings(run) == ()
+    got = findings(with_choices(run, lambda one: msgspec.structs.replace(one, is_tie=False)))
+    assert [(one.start, one.message, one.verdict) for one in got] == [
+        ("tie/plain", "no choice of a reply with role tie is a tie", Verdict.BLIND)
+    ]
+
+
+def test_a_tie_that_goes_to_the_higher_id_is_found_on_its_container() -> None:
+    run = answered(plan_of(Tier.MUTATION))
+    (request,) = run.plan.start("tie/plain").requests
+    reply = fixture().companion("tie").stream("tie-1").reply_ids
+    ids = tuple({26: 90, 28: 92}.get(token, token) for token in reply)
+    (found,) = findings(altered(run, "tie/plain", request.id, reply={"ids": ids}))
+    assert (found.start, found.message) == ("tie/plain", "ids of the oracle's own forward differs")
+    assert found.first_difference == min(reply.index(token) for token in (26, 28) if token in reply)
 
 
 def test_the_mutation_slice_is_small_and_within_prescribed_replies() -> None:
     plan = plan_of(Tier.MUTATION)
-    assert [(start.id, len(start.requests)) for start in plan.starts] == [("plain", 4)]
+    assert [(start.id, len(start.requests)) for start in plan.starts] == [("plain", 4), ("tie/plain", 1)]
     for tier in TIERS:
         for start in plan_of(tier).starts:
-            assert all(len(request.prompt_ids) + request.max_tokens <= 40 for request in start.requests)
+            longest = 64 if start.model == "text" else 40
+            assert all(len(request.prompt_ids) + request.max_tokens <= longest for request in start.requests)
 
 
 # a small model, with a fault in its own forward

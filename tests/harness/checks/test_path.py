@@ -7,7 +7,7 @@ from harness.records.finding import Verdict
 from harness.records.plan import Tier
 from harness.records.recording import Run
 from tests.harness.checks.families import SLICES, blind, findings, places, plan_of, result, run_of
-from tests.harness.checks.ideal import DECLARED, Fault, Script, altered, answer_plan, fixture
+from tests.harness.checks.ideal import DECLARED, Fault, Script, all_streams, altered, answer_plan, fixture
 
 CHECKS = ("engaged-exactly", "abstained", "drafts-made", "hit-miss-decoy")
 SAMPLED = "main-1/24/seed=7/temperature=0.8"
@@ -110,7 +110,7 @@ def test_a_request_that_another_check_asked_for_is_read_in_passing() -> None:
         )
         for start in plan.starts
     )
-    run = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+    run = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(all_streams()))
     run = altered(run, "lookup", "main-2/5", counts={"path": "plain", "rounds": 0})
     assert ("lookup", "main-2/5") in places(findings("engaged-exactly", run))
 
@@ -159,7 +159,7 @@ def test_abstained_is_blind_on_a_request_that_nothing_keeps_from_speculating() -
         msgspec.structs.replace(start, requests=tuple(msgspec.structs.replace(r, checks=("abstained",)) for r in start.requests))
         for start in plan.starts
     )
-    run = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+    run = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(all_streams()))
     assert blind(findings("abstained", run))[0] == "hit-1/24: nothing forbids to speculate on it"
 
 
@@ -197,7 +197,7 @@ def test_drafts_made_is_blind_on_a_hit_prompt_in_which_the_oracle_finds_no_match
         )
         for start in plan.starts
     )
-    run = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(fixture().streams))
+    run = answer_plan(msgspec.structs.replace(plan, starts=starts), Script(all_streams()))
     assert blind(findings("drafts-made", run)) == ["miss-1/24: it was built to hit, and the oracle finds no match in it"]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from harness.oracle.spelling import spell
 from harness.records.finding import Verdict
 from harness.records.plan import Request, Start, Tier
 from harness.records.recording import Answer, Chunk, Run
@@ -146,8 +147,8 @@ def test_a_hold_back_too_short_in_both_modes_is_found_by_the_spelling() -> None:
 
 
 def test_half_a_character_flushed_in_both_modes_is_found_by_the_spelling() -> None:
-    def flushed(_start: Start, request: Request, one: Answer) -> Answer:
-        if "characters" not in request.roles or one.reply is None:
+    def flushed(start: Start, request: Request, one: Answer) -> Answer:
+        if start.id != "plain" or "characters" not in request.roles or one.reply is None:
             return one
         text = one.reply.text.replace("é", "\N{REPLACEMENT CHARACTER}" * 2)
         end = Chunk("", finish_reason="length")
@@ -155,8 +156,19 @@ def test_half_a_character_flushed_in_both_modes_is_found_by_the_spelling() -> No
         chunks = (Chunk(text[:1]), Chunk(text[1:], one.reply.ids or ()), end, usage) if request.streams else ()
         return msgspec.structs.replace(with_reply(one, text=text), chunks=chunks)
 
-    found = findings(CHECK, changed(run_of(CHECK), flushed))
+    found = findings(CHECK, changed(run_of(CHECK, Tier.GATE), flushed))
     assert {(one.start, one.message) for one in found} == {("plain", "the text that the ids spell differs")}
+
+
+def test_half_a_character_flushed_is_found_on_the_container_of_such_replies_in_the_smallest_plan() -> None:
+    def flushed(start: Start, request: Request, one: Answer) -> Answer:
+        if start.id != "text/plain" or not request.streams or one.reply is None:
+            return one
+        halves = tuple(msgspec.structs.replace(chunk, text=spell(chunk.ids)) if chunk.ids else chunk for chunk in one.chunks)
+        return msgspec.structs.replace(one, chunks=halves)
+
+    found = findings(CHECK, changed(run_of(CHECK), flushed))
+    assert {(one.start, one.message) for one in found} == {("text/plain", "text of the stream differs")}
 
 
 def test_streams_that_come_in_one_piece_prove_nothing() -> None:
@@ -167,14 +179,14 @@ def test_streams_that_come_in_one_piece_prove_nothing() -> None:
         return msgspec.structs.replace(one, chunks=(whole, Chunk("", has_usage=True)))
 
     found = findings(CHECK, changed(run_of(CHECK), buffered))
-    assert places(found) == [("plain", ""), ("lookup", "")]
-    assert blind(found) == ["no stream came in several pieces"] * 2
+    assert places(found) == [("plain", ""), ("lookup", ""), ("text/plain", "")]
+    assert blind(found) == ["no stream came in several pieces"] * 3
 
 
 @pytest.mark.parametrize(
     ("gone", "message"),
     [
-        ("€é", "no streamed reply holds a character of several bytes"),
+        ("旧本é日𝄞ñ😁😀яжè€", "no streamed reply holds a character of several bytes"),
         ("\N{REPLACEMENT CHARACTER}", "no streamed reply holds an invalid byte"),
     ],
 )

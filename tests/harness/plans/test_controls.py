@@ -32,7 +32,8 @@ def test_each_arm_is_asked_all_canaries() -> None:
     for start in plan.starts:
         roles = [(request.role, request.is_greedy, request.max_tokens) for request in start.requests]
         assert roles == [(ENGAGES, True, 5), (ENGAGES, True, 24), (ABSTAINS, False, 24), (SILENT, True, 1)]
-    assert [start.arm for start in plan.starts] == ["plain", "lookup", "draft", "npu", "npu-lookup", "npu-draft"]
+    others = ["npu", "npu-lookup", "npu-draft", "draft-2", "draft-sliding"]
+    assert [start.arm for start in plan.starts] == ["plain", "lookup", "draft", *others]
     small = build_plan(fixture(), Tier.MUTATION, SLICES, ["control-canary"])
     assert [start.arm for start in small.starts] == ["plain", "lookup", "draft"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from harness.oracle.spelling import byte_of
 from harness.plans.cuts import NEVER
-from harness.plans.streams import end_place
+from harness.plans.streams import end_place, lookup_trace
 from harness.records.plan import Tier
 from tests.harness.checks.ideal import fixture
 from tests.harness.plans.planning import asked, plan_of
@@ -44,6 +45,17 @@ def test_the_end_token_falls_on_each_place_already_in_the_smallest_plan() -> Non
         source = type(stream)("x", "", request.prompt_ids, stream.reply_ids[gone:])
         places.add(end_place(source, token, 4))
     assert places == {0, 1, 2, 3, 4}
+
+
+def test_rounds_end_inside_characters_of_several_bytes_where_the_text_is_streamed() -> None:
+    requests = asked(plan_of("stream-join", Tier.GATE), "text/lookup", "stream-join")
+    budgets = {(request.prompt_ids, request.max_tokens) for request in requests}
+    for stream in fixture().companion("text").of_role("utf8"):
+        said = bytes(byte_of(token) for token in stream.reply_ids)
+        is_inside = [byte & 0xC0 == 0x80 for byte in said]  # a byte that continues a character
+        rounds = lookup_trace(stream, 4).rounds
+        assert any(step.accepted and is_inside[step.index + step.accepted + 1] for step in rounds[:-1]), stream.name
+        assert any(is_inside[budget] for prompt, budget in budgets if prompt == stream.prompt_ids and budget < len(said))
 
 
 def test_the_context_is_swept_over_its_end_and_left_no_room() -> None:

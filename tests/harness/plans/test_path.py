@@ -6,7 +6,8 @@ from harness.oracle.abstain import abstains
 from harness.plans.build import build_plan
 from harness.plans.path import SLICES
 from harness.plans.seed import seed_requests
-from harness.records.plan import Plan, Tier
+from harness.plans.starts import DEVICE, MAIN, OTHER_KINDS
+from harness.records.plan import Plan, Start, Tier
 from tests.harness.checks.families import findings, run_of
 from tests.harness.checks.ideal import Fault, fixture
 
@@ -44,8 +45,9 @@ def test_each_seed_mutant_fails_its_check_on_the_slice_of_each_tier(check_id: st
 def test_a_mutation_slice_is_asked_of_shared_starts_in_few_requests(check_id: str) -> None:
     plan = plan_of(check_id, Tier.MUTATION)
     dumping = {"dump/plain", "dump/lookup"} if check_id == "abstained" else set()  # one reason is the server's, not a request's
-    assert {start.id for start in plan.starts} <= {"plain", "lookup", "draft"} | dumping
-    assert sum(len(start.requests) for start in plan.starts) <= 22
+    kinds = {"mixed2/draft", "flip2/draft", "window1/draft"} if check_id == "exact-drafts" else set()
+    assert {start.id for start in plan.starts} <= {"plain", "lookup", "draft"} | dumping | kinds
+    assert sum(len(start.requests) for start in plan.starts) <= (27 if kinds else 22)
 
 
 @pytest.mark.parametrize("check_id", list(SLICES))
@@ -57,13 +59,20 @@ def test_a_gate_slice_holds_the_mutation_slice_and_the_deep_one_the_gate_slice(c
     assert asked[0] <= asked[1] <= asked[2]
 
 
+def _compared_with(start: Start) -> list[str]:
+    return [name for name in (start.reference, start.drafts_as) if name is not None]
+
+
 @pytest.mark.parametrize("check_id", list(SLICES))
 @pytest.mark.parametrize("tier", list(Tier))
-def test_every_request_of_a_slice_is_tagged_with_its_check_and_asked_of_plain_too(check_id: str, tier: Tier) -> None:
+def test_every_request_of_a_slice_is_tagged_with_its_check_and_asked_of_what_it_is_compared_with(
+    check_id: str, tier: Tier
+) -> None:
     plan = plan_of(check_id, tier)
     assert all(check_id in request.checks for start in plan.starts for request in start.requests)
-    plain = {request.id for request in plan.start("plain").requests}
-    assert all(request.id in plain for start in plan.starts for request in start.requests)
+    for start in plan.starts:
+        asked = {request.id for request in start.requests}
+        assert all(asked <= {one.id for one in plan.start(name).requests} for name in _compared_with(start))
 
 
 def test_exactly_15_of_the_16_seed_requests_may_speculate() -> None:
@@ -74,8 +83,29 @@ def test_exactly_15_of_the_16_seed_requests_may_speculate() -> None:
 def test_the_gate_of_engaged_exactly_holds_the_whole_seed_plan_on_each_arm() -> None:
     plan = plan_of("engaged-exactly", Tier.GATE)
     seeds = {request.id for request in seed_requests(fixture())}
-    for start in plan.starts:
-        assert {request.id for request in start.requests if "seed" in request.roles} == seeds
+    for start in (*MAIN, *DEVICE):
+        assert {request.id for request in plan.start(start.id).requests if "seed" in request.roles} == seeds
+
+
+def test_packs_of_other_kinds_are_asked_in_both_directions_in_the_gate() -> None:
+    plan = plan_of("engaged-exactly", Tier.GATE)
+    for start in OTHER_KINDS:
+        assert {request.is_greedy for request in plan.start(start.id).requests} == {True, False}
+
+
+def test_the_identity_twin_is_compared_with_its_original_on_every_request_of_exact_drafts() -> None:
+    plan = plan_of("exact-drafts", Tier.GATE)
+    (twin,) = [start for start in plan.starts if start.drafts_as is not None]
+    assert (twin.pack, twin.drafts_as, plan.start("draft").pack) == ("twin2", "draft", "mixed")
+    assert {request.id for request in twin.requests} <= {request.id for request in plan.start("draft").requests}
+
+
+def test_each_kind_of_pack_has_an_arm_of_its_own() -> None:
+    starts = [start for start in plan_of("exact-drafts", Tier.DEEP).starts if start.pack and not start.arm.startswith("npu")]
+    arms = {start.pack: start.arm for start in starts}
+    assert {arms[pack] for pack in ("mixed2", "flip2", "twin2")} == {"draft-2"}
+    assert {arms[pack] for pack in ("mixed", "always", "never", "five:deep")} == {"draft"}
+    assert arms["window1"] == "draft-sliding"
 
 
 def test_the_gate_of_exact_counts_walks_every_stream_and_every_role_at_several_budgets() -> None:

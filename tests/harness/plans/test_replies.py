@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from harness.plans.streams import lookup_trace
 from harness.records.plan import Tier
 from tests.harness.checks.ideal import fixture
 from tests.harness.plans.planning import asked, plan_of
@@ -29,13 +32,41 @@ def test_drafter_independence_starts_each_k_of_the_law_and_the_fallback_starts()
         1.5,
         2.0,
         2.5,
+        4.5,
     }
-    assert {start.parameters.get("draft_k") for start in plan.starts if start.arm == "draft"} == {None, 3}
+    for arm, packs in (("draft", {"mixed"}), ("draft-2", {"mixed2", "flip2", "twin2"}), ("draft-sliding", {"window1"})):
+        assert {start.pack for start in plan.starts if start.arm == arm} == packs
+    for pack in ("mixed", "mixed2"):  # a sweep of K and of the fallback bar for both generations
+        starts = [start for start in plan.starts if start.pack == pack]
+        assert {start.parameters.get("draft_k") for start in starts} == {None, 3}
+        assert {start.parameters.get("fallback_below") for start in starts} == {None, 4.5}
+
+
+def test_companions_are_compared_whole_with_plain_starts_of_their_own() -> None:
+    plan = plan_of("same-reply", Tier.GATE)
+    for name, drafter in (("five", "draft"), ("text", "lookup"), ("tie", "lookup")):
+        start = plan.start(f"{name}/{drafter}")
+        assert (start.model, start.reference, plan.start(f"{name}/plain").model) == (name, f"{name}/plain", name)
+        assert [request.prompt_ids for request in start.requests] == [one.prompt_ids for one in fixture().companion(name).streams]
 
 
 def test_the_widest_start_is_in_the_smallest_plan() -> None:
     plan = plan_of("drafter-independence", Tier.MUTATION)
-    assert [start.id for start in plan.starts] == ["plain", "k-15/lookup"]
+    assert [start.id for start in plan.starts] == ["tie/plain", "tie/lookup", "plain", "k-15/lookup"]
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_drafts_hold_the_higher_id_of_a_tie_whose_lower_id_plain_says(tier: Tier) -> None:
+    asked_for = {request.prompt_ids for request in plan_of("drafter-independence", tier).start("tie/lookup").requests}
+    higher = {26: 90, 28: 92}
+    places = [
+        (step.drafts[step.accepted], stream.reply_ids[step.index + 1 + step.accepted])
+        for stream in fixture().companion("tie").streams
+        if stream.prompt_ids in asked_for
+        for step in lookup_trace(stream, 4).rounds
+        if step.accepted < len(step.drafts)
+    ]
+    assert any(higher.get(said) == drafted for drafted, said in places)
 
 
 def test_budget_prefix_crosses_the_natural_end_inside_a_block() -> None:
