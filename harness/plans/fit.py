@@ -39,6 +39,7 @@ LAW_ON: Mapping[str, str] = MappingProxyType(  # the law that is about one capab
         "logprobs": "logprobs-target",
         "temperature": "same-sampled-reply",
         "stream": "stream-join",
+        "ignore_eos": "end-token",
     }
 )
 HOLD_WHILE_SAMPLED = frozenset(
