@@ -136,7 +136,7 @@ def asked(
             plan = msgspec.structs.replace(plan, starts=(*plan.starts, *further))
     run = Run(
         plan=plan,
-        subject=description.address,
+        subject=description.name,
         declared=description.declared(),
         recordings=tuple(recording if recording.start.id in cold else _forked(recording) for recording in recordings),
         tracer_control=tracer_control,

@@ -66,11 +66,6 @@ class Description(Strict, frozen=True):
     path: str = ""
 
     @property
-    def address(self) -> str:
-        """What `--subject` says to get it: the name of a shipped one, else the path of its file."""
-        return self.name if Path(self.path).parent == _bundled_folder() else self.path
-
-    @property
     def source_root(self) -> Path | None:
         """The absolute root of the tree that a mutant may edit; None where there is no source."""
         return None if self.source is None else (Path(self.path).parent / self.source.root).resolve()

@@ -36,8 +36,7 @@ def loaded(tmp_path, text):
 
 def test_a_minimal_description_is_complete(tmp_path):
     description = loaded(tmp_path, MINIMAL)
-    assert description.path == description.address == str(tmp_path / "engine.toml")
-    assert load_description("llama-server").address == "llama-server"
+    assert description.path == str(tmp_path / "engine.toml")
     assert description.source_root is None
     assert description.declared().arms == {"plain": ArmFacts()}
     assert description.declared().reports_rounds is False
