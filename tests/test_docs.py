@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from harness.checks.registry import ALL_CHECKS
+from harness.fabricate.recipe import read_recipe
+from harness.fabricate.streams import make_streams
 from harness.mutation.catalogue import ACCEPTED_FILE, SOURCE_FILE
 from harness.mutation.entry import Acceptance, Activation, Entry
 from harness.mutation.folder import JOURNAL, OUTCOMES
@@ -21,8 +23,8 @@ from harness.records.finding import Verdict
 from harness.records.known import KnownFault
 from harness.records.outcome import Outcome
 from harness.subjects import declarations
-from harness.subjects.description import BUILT_IN, Arm, Description, bundled_names, load_description
-from harness.subjects.tables import MetricsSource
+from harness.subjects.description import BUILT_IN, Description, bundled_names, load_description
+from harness.subjects.tables import Arm, MetricsSource
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -30,6 +32,7 @@ FLAGS = ROOT / "forward_serve" / "serving" / "flags.py"
 PAGES = [*(ROOT / name for name in ("README.md", "DESIGN.md", "CONTRIBUTING.md")), *sorted(DOCS.glob("*.md"))]
 MANY = {"arms": Arm, "known_faults": KnownFault}  # tables of which a description has several: their keys stand bare
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+TOML = re.compile(r"^```toml$(.*?)^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
@@ -147,11 +150,35 @@ def test_subjects_md_names_each_word_of_the_closed_sets_and_each_placeholder() -
 
 
 def test_the_example_of_subjects_md_is_a_description_that_loads(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```toml$(.*?)^```$", page("subjects.md"), re.MULTILINE | re.DOTALL)
+    (example,) = TOML.findall(section(page("subjects.md"), "A complete example"))
     path = tmp_path / "my-engine.toml"
     path.write_text(example)
     description = load_description(path)
     assert [description.arms_of(part) for part in ("plain", "lookup", "draft")] == [("plain",), ("ngram",), ("dflash",)]
+
+
+def test_the_walk_of_subjects_md_grows_a_description_that_loads_at_every_step(tmp_path: Path) -> None:
+    path = tmp_path / "my-engine.toml"
+    minimal, *steps = TOML.findall(page("subjects.md").partition("## Your own engine")[2].partition("## A complete example")[0])
+    path.write_text(minimal)
+    assert load_description(path).arms_of("lookup") == ()
+    path.write_text(minimal + "".join(steps))
+    grown = load_description(path)
+    assert (grown.arms_of("plain"), grown.arms_of("lookup")) == (("plain",), ("ngram",))
+    assert grown.declared().reports_counts
+
+
+def test_the_walk_of_subjects_md_asks_for_what_the_shipped_recipe_says() -> None:
+    prompt, reply = "iGMYy_U0ZK,O=&m8", "Gtv1&9C<"
+    recipe = read_recipe(ROOT / "fixtures" / "recipes" / "tiny.toml")
+    (stream,) = [one for one in make_streams(recipe.streams, recipe.prompt_length, recipe.reply_length) if one.name == "main-1"]
+    assert (stream.prompt, stream.reply[: len(reply)]) == (prompt, reply)
+    assert all(text in page("subjects.md") for text in (prompt, reply))
+
+
+def test_subjects_md_names_every_shipped_description() -> None:
+    text = section(page("subjects.md"), "The shipped descriptions")
+    assert [name for name in bundled_names() if f"| `{name}` |" not in text] == []
 
 
 def test_subjects_md_names_each_arm_that_the_shipped_reference_engine_describes() -> None:

@@ -162,8 +162,8 @@ _SHOWS: Mapping[str, Callable[[_Probe], bool]] = MappingProxyType(
     }
 )
 _REPEATING = frozenset(
-    {"stop", "logprobs", "ids_in", "ids_out", "stream"}
-)  # the reply is the one beside it, which every drafter hits
+    {"logprobs", "ids_in", "ids_out", "stream"}
+)  # the reply is the one beside it, all of it, which every drafter hits
 
 
 def _told(case: Case, capability: str) -> str:

@@ -118,7 +118,8 @@ def _judge_canary(evidence: Evidence, ledger: Ledger) -> None:
         for case in silent_ones if len(silent_ones) == len(singers) or not is_one_enough else ():
             ledger.fault(case, "a prompt that must engage did not", want="spec", got=_seen(case.answer.counts))
         roles = {role for case in cases for role in case.request.roles}
-        for role in sorted({ENGAGES, ABSTAINS, SILENT} - roles):
+        due = {ENGAGES, SILENT} if _samples_nothing(evidence, cases[0]) else {ENGAGES, ABSTAINS, SILENT}
+        for role in sorted(due - roles):
             ledger.blind(start_id, f"the plan asks no {role} request", want=[ENGAGES, ABSTAINS, SILENT], got=sorted(roles))
 
 
@@ -132,6 +133,11 @@ def _sings(evidence: Evidence, ledger: Ledger, case: Case, counts: Counts) -> bo
     if does and (ENGAGES in roles or (ABSTAINS in roles and not _may_engage(evidence, case))):
         ledger.fault(case, "a request that must not engage did", want="plain", got=_seen(counts))
     return True
+
+
+def _samples_nothing(evidence: Evidence, case: Case) -> bool:
+    """Whether the surface has no sampling, and so no request that the reference engine must abstain from."""
+    return evidence.declared.capabilities.get(case.facts.drafter, {}).get("temperature") == "unsupported"
 
 
 def _seen(counts: Counts | None) -> str:

@@ -31,7 +31,8 @@ def _judge_neighbours(evidence: Evidence, ledger: Ledger) -> None:
             for case in group:
                 ledger.examine(start_id)
                 num_served += _judge_case(evidence, ledger, case, solo.get(asked_of(case)))
-            _judge_markers(ledger, group, solo)
+            if _can_mark(evidence, group[0]):
+                _judge_markers(ledger, group, solo)
             _judge_response_ids(ledger, group)
         ledger.precondition(start_id, num_served > 1, "no two requests were sent at once and served", want="two", got=num_served)
 
@@ -52,6 +53,11 @@ def _judge_case(evidence: Evidence, ledger: Ledger, case: Case, alone: Case | No
     if alone.answer.reply is not None and case.answer.reply is not None:
         ledger.compare(case, f"logprobs of {alone.request.id}", alone.answer.reply.logprobs, case.answer.reply.logprobs)
     return True
+
+
+def _can_mark(evidence: Evidence, case: Case) -> bool:
+    """Whether the surface has the field that puts a marker into a reply."""
+    return evidence.declared.capabilities.get(case.facts.drafter, {}).get("logit_bias") != "unsupported"
 
 
 def _judge_markers(ledger: Ledger, group: Sequence[Case], solo: dict[str, Case]) -> None:

@@ -40,6 +40,7 @@ LAWS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(  # the laws of which 
         "temperature": ("same-sampled-reply",),
         "stream": ("stream-join", "cancel-frees"),
         "logit_bias": ("concurrent-neighbours",),  # what marks them
+        "ignore_eos": ("end-token",),
     }
 )
 HOLD_WHILE_SAMPLED = frozenset(

@@ -29,6 +29,7 @@ class Checkup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     subject: str
     items: tuple[Item, ...]
+    family: str = ""  # what the subject is a build of
 
     @property
     def is_ready(self) -> bool:

@@ -26,7 +26,7 @@ def closing_line(checkup: Checkup) -> str:
     """Return the one line that says whether a run may begin."""
     counted = [sum(item.state is state for item in checkup.items) for state in State]
     there, lost, missing = counted
-    what = f"subject {checkup.subject}" if checkup.subject else "the gate"
+    what = f"subject {checkup.subject}, a build of {checkup.family}" if checkup.subject else "the gate"
     rest = f", {lost} done without" if lost else ""
     return f"{what}: {there} of {len(checkup.items)} there{rest}, {missing} missing"
 

@@ -40,7 +40,9 @@ def checkup(description: Description | None, cache: Path) -> Checkup:
     items = [*_machine(), *_room(cache)]
     if description is not None:
         items += examined(description, cache)
-    return Checkup(subject="" if description is None else description.name, items=tuple(items))
+    if description is None:
+        return Checkup("", tuple(items))
+    return Checkup(description.name, tuple(items), description.family)
 
 
 def _machine() -> Iterator[Item]:

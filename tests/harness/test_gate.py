@@ -18,6 +18,7 @@ from harness.records.finding import CheckResult, Finding, Judgement, Verdict
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Answer, ArmFacts, Declared, Recording, Reply, Run, Trace
+from harness.subjects.description import load_description
 from tests.harness.oracle.golden import HELLO, unpacked
 
 RECIPE = Path("tiny.toml")
@@ -74,3 +75,19 @@ def test_a_gap_is_computed_from_the_files_of_the_runs_own_recipe_alone(run: Run)
         (got,) = gate.explained(of, judgement, recipe).findings
         assert got.divergence is not None
         assert (got.divergence.gap, got.divergence.gap_unknown) == (None, "no forward was computed there")
+
+
+@pytest.mark.parametrize(("parallel", "cores"), [(True, (0, 1)), (False, (0,))])
+def test_arms_that_may_not_live_side_by_side_are_asked_in_one_column(
+    parallel: bool, cores: tuple[int, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def record_plan(*_arguments: object, **settings: object) -> tuple[()]:
+        seen.append(settings["cores"])
+        return ()
+
+    monkeypatch.setattr(gate, "record_plan", record_plan)
+    description = msgspec.structs.replace(load_description("forward-serve"), parallel_arms=parallel)
+    gate.asked(run.plan, gate.fabricate(RECIPE), description, traced=False)
+    assert seen == [cores]

@@ -195,3 +195,16 @@ def test_a_subject_with_one_witness_of_its_counts_owes_no_second() -> None:
     assert places(findings("control-counts", alone)) == []
     unread = altered(alone, "lookup", "main-1/5", counts=None)
     assert places(findings("control-counts", unread)) == [("lookup", "main-1/5")]
+
+
+def test_a_surface_without_sampling_owes_no_canary_that_abstains() -> None:
+    run = run_of("control-canary")
+    starts = tuple(
+        msgspec.structs.replace(start, requests=tuple(one for one in start.requests if one.is_greedy))
+        for start in run.plan.starts
+    )
+    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, starts=starts))
+    assert {one.verdict for one in findings("control-canary", run)} == {Verdict.BLIND}
+    none = {name: {"temperature": "unsupported"} for name in ("none", "lookup", "dflash")}
+    greedy = msgspec.structs.replace(run, declared=msgspec.structs.replace(DECLARED, capabilities=none))
+    assert findings("control-canary", greedy) == ()

@@ -106,3 +106,11 @@ def test_requests_that_were_sent_one_by_one_prove_nothing() -> None:
 def test_neighbours_without_two_markers_prove_nothing() -> None:
     found = findings(CHECK, without(run_of(CHECK), lambda request: request.id == MARKED))
     assert blind(found) == ["no two neighbours are marked"] * 2
+
+
+def test_a_surface_that_cannot_mark_its_replies_owes_no_marker() -> None:
+    run = without(run_of(CHECK), lambda request: "logit_bias" in request.id)
+    assert {one.message for one in findings(CHECK, run)} == {"no two neighbours are marked"}
+    none = {name: {"logit_bias": "unsupported"} for name in ("none", "lookup", "dflash")}
+    unmarked = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, capabilities=none))
+    assert findings(CHECK, unmarked) == ()

@@ -171,3 +171,14 @@ def test_without_the_plain_arms_answer_nothing_is_compared() -> None:
 def test_what_a_request_that_broke_off_leaves_is_unknown_without_its_counts_and_blinds_the_next() -> None:
     run = altered(run_of(CHECK), "cached/plain", "main-1/400/failed", counts=None)
     assert blind(findings(CHECK, run)) == [f"{AFTER_FAILED}: nobody knows what the request before it left"]
+
+
+def test_a_subject_that_tells_no_counts_need_not_tell_what_a_broken_off_request_left_nor_its_path() -> None:
+    run = changed(
+        run_of(CHECK), lambda _start, _request, one: msgspec.structs.replace(one, counts=None, usage_counts=None, rounds=None)
+    )
+    assert {one.message for one in findings(CHECK, run)} >= {"counts that the rules give differs"}
+    silent = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, reports_counts=False))
+    assert findings(CHECK, silent) == ()
+    lost = altered(silent, "cached/plain", AGAIN, reply={"cached_tokens": 3})
+    assert places(findings(CHECK, lost)) == [("cached/plain", AGAIN)]

@@ -19,6 +19,7 @@ FOUND = Checkup(
         Item("pid and mount namespaces", State.LOST, "no (said)", "allow unshare"),
         Item("the program [my] engine", State.MISSING, "not found", "install it"),
     ),
+    "my-family",
 )
 
 
@@ -36,7 +37,7 @@ def test_each_item_has_a_line_and_what_is_not_there_a_way_to_get_it() -> None:
 
 
 def test_the_closing_line_counts_what_is_there_lost_and_missing() -> None:
-    assert closing_line(FOUND) == "subject my-engine: 1 of 3 there, 1 done without, 1 missing"
+    assert closing_line(FOUND) == "subject my-engine, a build of my-family: 1 of 3 there, 1 done without, 1 missing"
     assert closing_line(Checkup("", FOUND.items[:1])) == "the gate: 1 of 1 there, 0 missing"
 
 

@@ -37,7 +37,7 @@ def test_this_machine_has_what_the_gate_needs(tmp_path: Path) -> None:
 def test_a_subjects_needs_stand_behind_the_machines(tmp_path: Path) -> None:
     needs = Requirements(programs=("no-such-program",), hint="buy one")
     found = checkup(msgspec.structs.replace(load_description("forward-serve"), requires=needs), tmp_path)
-    assert (found.subject, found.is_ready) == ("forward-serve", False)
+    assert (found.subject, found.family, found.is_ready) == ("forward-serve", "forward-serve", False)
     assert found.items[-1] == Item("the program no-such-program on PATH", State.MISSING, "not found", "buy one")
 
 
