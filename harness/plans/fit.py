@@ -32,14 +32,15 @@ CAPABILITIES, ASKS = "capabilities", "asks-"  # a law, and how the roles of its 
 CLIENT_ERROR = 400
 UNSUPPORTED, REFUSES = "unsupported", "4xx"
 OVER_LONG = "over_long_prompt"  # a capability
-LAW_ON: Mapping[str, str] = MappingProxyType(  # the law that is about one capability alone
+LAWS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(  # the laws of which nothing is left without one capability
     {
-        "stop": "stop-cut",
-        "grammar": "grammar-valid",
-        "logprobs": "logprobs-target",
-        "temperature": "same-sampled-reply",
-        "stream": "stream-join",
-        "ignore_eos": "end-token",
+        "stop": ("stop-cut",),
+        "grammar": ("grammar-valid",),
+        "logprobs": ("logprobs-target",),
+        "temperature": ("same-sampled-reply",),
+        "stream": ("stream-join", "cancel-frees"),
+        "logit_bias": ("concurrent-neighbours",),  # what marks them
+        "ignore_eos": ("end-token",),
     }
 )
 HOLD_WHILE_SAMPLED = frozenset(
@@ -176,11 +177,29 @@ def _supported(start: Start, declared: Declared, left: _Left) -> Start:
         elif request.refusal == PROMPT and behaviours.get(OVER_LONG, REFUSES) != REFUSES and CAPABILITIES not in request.checks:
             left.out(request.checks, "it takes a prompt as long as its context")
         else:
-            kept.append(request)
-    lost = {check: f"its surface has no {name}" for name, check in LAW_ON.items() if behaviours.get(name) == UNSUPPORTED}
+            kept.append(_refused(request, asked, behaviours, left))
+    lost = {check: why for name, why in _lost(behaviours) for check in LAWS_ON[name]}
     for check in set(_checks_of(start)) & lost.keys():
         left.out((check,), lost[check])
     return _without(msgspec.structs.replace(start, requests=tuple(kept)), lost)
+
+
+def _refused(request: Request, asked: Sequence[str], behaviours: Mapping[str, str], left: _Left) -> Request:
+    """Return a request whose field is declared to be refused as one that the law on capabilities alone reads."""
+    refused = [name for name in asked if behaviours.get(name) == REFUSES and name != OVER_LONG]
+    if not refused or request.expect >= CLIENT_ERROR:
+        return request
+    left.out([check for check in request.checks if check != CAPABILITIES], f"it refuses {refused[0]}")
+    return msgspec.structs.replace(request, checks=tuple(check for check in request.checks if check == CAPABILITIES))
+
+
+def _lost(behaviours: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the capabilities that laws need and the surface has not, and why."""
+    for name in LAWS_ON:
+        if behaviours.get(name) == UNSUPPORTED:
+            yield name, f"its surface has no {name}"
+        elif behaviours.get(name) == REFUSES:
+            yield name, f"it refuses {name}"
 
 
 def _alike(start: Start, declared: Declared, left: _Left) -> Start:

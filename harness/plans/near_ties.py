@@ -1,9 +1,9 @@
 """What is asked once replies have differed on a subject that is not certified: all that tells a near-tie from a fault.
 
-Each difference gets starts of its own. Both arms are asked again, twice, by fresh servers; the arm that drafts also after another request
-and beside one; the plain arm for its scores, for a choice after each beginning of the other's reply, and with its scores nudged. Plain
-replies of the same run, scored token by token as they came and again from whole prompts, tell how far a batch's shape moves a score.
-It judges nothing.
+Each difference gets starts of its own. Both arms are asked again, twice, by fresh servers; the arm that drafts also after another
+request, after the same one and beside another; the plain arm for its scores, for a choice after each beginning of the other's reply, and
+with its scores nudged. Plain replies of the same run, scored token by token as they came and again from whole prompts, tell how far a
+batch's shape moves a score. It judges nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.records.recording import Declared, Recording
 
 CHECK = "near-ties"
 # Roles, as the check spells them.
-AGAIN, AFTER, BESIDE = "again", "after", "beside"
+AGAIN, AFTER, RESUMED, BESIDE = "again", "after", "resumed", "beside"
 SCORED, FORCED, NUDGED, SWEPT, CALIBRATES = "scored", "forced", "nudged", "swept", "calibrates"
 MOST_CALIBRATING = 6  # plain replies that tell how far scores move
 LONG_ENOUGH = 8  # tokens of such a reply
@@ -78,6 +78,7 @@ def _drafting_requests(one: Compared, declared: Declared, *, is_first: bool) -> 
         other = next((request for request in one.start.requests if request.prompt_ids != one.request.prompt_ids), one.request)
         yield _bare(other, f"other-{other.id}", "")
         yield _probe(one, AFTER)
+        yield _probe(one, RESUMED)  # behind itself: from the cache, where there is one
         yield _bare(_probe(one, BESIDE), "beside", BESIDE, group="beside")
         yield _bare(other, f"neighbour-{other.id}", "", group="beside")
 

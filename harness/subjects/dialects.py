@@ -68,6 +68,8 @@ def unsaid(request: Request, description: Description) -> tuple[str, ...]:
     stops = body.get("stop")
     too_many = isinstance(stops, list) and 0 < speech.most_stops < len(stops)
     words = (f"more than {speech.most_stops} stop strings",) if too_many else ()
+    if "messages" in body and not speech.chat:
+        words = (*words, "a chat")
     return (*_tongue(description).unsaid(request), *(f"field {name}" for name in left_out), *words)
 
 

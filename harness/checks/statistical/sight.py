@@ -19,7 +19,7 @@ from harness.records.plan import Request
 from harness.records.recording import Answer, Recording, Run
 
 # Roles of requests, as plans spell them.
-AGAIN, AFTER, BESIDE = "again", "after", "beside"
+AGAIN, AFTER, RESUMED, BESIDE = "again", "after", "resumed", "beside"
 SCORED, FORCED, NUDGED, SWEPT, CALIBRATES = "scored", "forced", "nudged", "swept", "calibrates"
 MOVES_CHOICES = ("logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty")
 
@@ -51,6 +51,7 @@ class Sight:
             drafting_again=self._replies("drafting", AGAIN),
             histories={
                 "after another request": self._replies("drafting", AFTER)[0],
+                "after the same request": self._replies("drafting", RESUMED)[0],
                 "beside another request": self._replies("drafting", BESIDE)[0],
             },
             remembers=declared.facts_of(pair.start).remembers,

@@ -162,6 +162,8 @@ def completion(model: Model, body: Mapping[str, Any], response_id: str) -> dict[
     said = model.generate(prompt, min(body["max_tokens"], room), body)
     choice = _choice(model, said, body)
     usage = {"prompt_tokens": len(prompt), "completion_tokens": len(choice["token_ids"])}
+    if not body.get("return_token_ids"):
+        del choice["token_ids"]
     return {
         "id": response_id,
         "object": "text_completion",

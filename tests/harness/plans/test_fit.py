@@ -319,3 +319,37 @@ def test_a_field_that_would_be_refused_is_left_out_where_it_asks_for_nothing_and
     narrow = msgspec.structs.replace(outside, dialect=speech)
     plan = plan_of(asked(PLAIN, said(24), said(5, logprobs=None), said(6, logprobs=2)))
     assert [one.id for one in fit(plan, narrow).start("plain").requests] == ["main-1/24", "main-1/5/logprobs=None"]
+
+
+def test_a_field_that_an_arm_is_declared_to_refuse_is_asked_for_the_law_on_capabilities_alone(outside: Description) -> None:
+    refusing = {"second": {Capability.STOP: Behaviour.REFUSES}}
+    description = msgspec.structs.replace(outside, capabilities=refusing)
+    stopped = said(24, "same-reply", "stop-cut", "capabilities", stop=["x"])
+    plan = plan_of(
+        asked(PLAIN, said(24), stopped), asked(LOOKUP, said(24), stopped), checks=("same-reply", "stop-cut", "capabilities")
+    )
+    got = fit(plan, description)
+    assert [request.checks for request in got.start("first").requests] == [("same-reply",), stopped.checks]
+    assert [request.checks for request in got.start("second").requests] == [("same-reply",), ("capabilities",)]
+
+
+def test_a_chat_is_left_out_where_the_dialect_has_no_path_for_it(outside: Description) -> None:
+    speech = msgspec.structs.replace(outside.dialect, chat="")
+    chats = msgspec.structs.replace(said(24), body={"messages": [], "max_tokens": 24}, path="/v1/chat/completions")
+    plan = plan_of(asked(PLAIN, chats), asked(LOOKUP, chats))
+    assert fit(plan, msgspec.structs.replace(outside, dialect=speech)).not_tested == {
+        "same-reply": "its dialect has no words for a chat"
+    }
+    assert len(fit(plan, outside).starts) == 3
+
+
+@pytest.mark.parametrize(
+    ("capability", "law"), [(Capability.STREAM, "cancel-frees"), (Capability.LOGIT_BIAS, "concurrent-neighbours")]
+)
+def test_a_law_of_which_nothing_is_left_without_a_field_is_not_tested(
+    outside: Description, capability: Capability, law: str
+) -> None:
+    lacking = {name: {capability: Behaviour.UNSUPPORTED} for name in ("none", "any", "first", "second", "model")}
+    description = msgspec.structs.replace(outside, capabilities=lacking)
+    plan = plan_of(asked(PLAIN, said(24, law)), asked(LOOKUP, said(24, law)), checks=(law,))
+    assert fit(plan, description).not_tested == {law: f"its surface has no {capability.value}"}

@@ -11,7 +11,7 @@ from harness.plans.near_ties import CHECK, follow_up
 from harness.records.finding import Judgement, Verdict
 from harness.records.known import KnownFault
 from harness.records.plan import Request
-from harness.records.recording import ArmFacts, Declared, Run
+from harness.records.recording import Answer, ArmFacts, Declared, Run
 from tests.harness.checks.statistical.rounding import BUDGET, DECLARED, ROUNDING, Engine, Fault, Tie, asked, plan_of
 
 AT = 5
@@ -177,3 +177,26 @@ def test_sampled_replies_of_an_arm_that_takes_other_random_numbers_are_not_compa
     declared = msgspec.structs.replace(DECLARED, arms=arms)
     got = judged(run_of(asked(temperature=0.8, top_k=2, seed=17), None, declared=declared))
     assert notes(got)[0].startswith("3 replies compared with plain's, 0 of them pinned faults: 3 EQUAL")
+
+
+def passing_by(run: Run, index: int, want: int, got: int) -> Run:
+    """Return a run whose nudged draws never say the other token: those by all scores go past it, those by two stay."""
+
+    def otherwise(request: Request, answer: Answer) -> Answer:
+        assert answer.reply is not None and answer.reply.ids is not None
+        if request.role not in ("nudged", "swept") or answer.reply.ids[index] != got:
+            return answer
+        said = want if request.role == "nudged" else got + (1 if got > want else -1)
+        ids = (*answer.reply.ids[:index], said, *answer.reply.ids[index + 1 :])
+        return msgspec.structs.replace(answer, reply=msgspec.structs.replace(answer.reply, ids=ids))
+
+    recordings = tuple(
+        msgspec.structs.replace(one, answers=tuple(map(otherwise, one.start.requests, one.answers))) for one in run.recordings
+    )
+    return msgspec.structs.replace(run, recordings=recordings)
+
+
+@pytest.mark.parametrize(("seed", "index", "want", "got"), [(9, 1, 3, 4), (77, 17, 11, 10)])
+def test_a_nudge_of_all_scores_that_goes_past_the_other_token_came_by_it(seed: int, index: int, want: int, got: int) -> None:
+    run = run_of(asked(temperature=0.8, seed=seed), None)
+    assert kinds(judged(passing_by(run, index, want, got))) == [("lookup", "NEAR-TIE", Verdict.MISMATCH)]

@@ -49,7 +49,7 @@ class StandIn:
 
 def answered(model: StandIn | None = None, **body: Any) -> dict[str, Any]:
     stand_in: Any = model or StandIn()
-    return completion(stand_in, checked({"prompt": "ab", **body}), "cmpl-1")
+    return completion(stand_in, checked({"prompt": "ab", "return_token_ids": True, **body}), "cmpl-1")
 
 
 def choice(**body: Any) -> dict[str, Any]:
@@ -69,6 +69,10 @@ def test_an_answer_holds_text_ids_and_what_was_drafted_round_by_round() -> None:
     }
     assert got["usage"] == {"prompt_tokens": 2, "completion_tokens": 3}
     assert got["assisted"] == {"rounds": 1, "drafted": 3, "accepted": 2, "per_round": [[[9, 9, 9], 2]]}
+
+
+def test_ids_come_where_they_are_asked_for() -> None:
+    assert "token_ids" not in choice(max_tokens=3, return_token_ids=False)
 
 
 def test_an_answer_is_read_by_the_description_with_counts_and_rounds() -> None:
