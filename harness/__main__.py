@@ -1,5 +1,8 @@
 """The `draftproof` command: the same gate as `pytest harness`, for the shell.
 
+Each command imports what it needs: what fabricates, starts and judges takes most of a second to load, and `--help` or
+`mutate --lint` need none of it.
+
 Exit codes of `run`, `judge`, `replay` and `doctor`: 0 LOSSLESS, 1 usage, 2 any worse verdict, 3 the machine lacks something, 4 held but
 NOT-TRACED, 70 internal. Those of `mutate` stand in harness/mutation.
 """
@@ -11,29 +14,20 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
+from harness.defaults import DEFAULT_RECIPE
 from harness.errors import DraftproofError, MachineError, UsageError
-from harness.fabricate.store import clean, default_cache, fabricate
-from harness.fabricate.twins import twin
-from harness.gate import DEFAULT_RECIPE, GateOptions, explained, judged, plan_of, recomputed, record
-from harness.mutation.mutate import Options as MutateOptions
-from harness.mutation.mutate import mutate as run_mutants
-from harness.records.files import read_json, write_json
-from harness.records.finding import Judgement, Verdict
 from harness.records.plan import Tier
-from harness.records.recording import Recording, Run
-from harness.replay import attempt_json, attempt_text, keep, replayed
-from harness.report.checkup import checkup_table, closing_line
-from harness.report.text import findings_text, gate_table
-from harness.subjects.description import load_description
-from harness.subjects.doctor import checkup
+
+if TYPE_CHECKING:
+    from harness.gate import GateOptions
+    from harness.records.finding import Judgement, Verdict
+    from harness.records.recording import Recording, Run
 
 WIDE = 120  # columns of a table where there is no terminal
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
@@ -68,6 +62,11 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Record every arm of a subject and judge it."""
+    from harness.fabricate.store import fabricate
+    from harness.gate import GateOptions, explained, judged, plan_of
+    from harness.records.files import write_json
+    from harness.replay import keep
+
     options = GateOptions(
         subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe, shuffle=shuffle
     )
@@ -88,6 +87,8 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print each attempt's verdict and findings as JSON lines.")] = False,
 ) -> None:
     """Ask again what a kept finding needs, and nothing else: exit 2 where it repeats, 0 where it does not."""
+    from harness.replay import attempt_json, attempt_text, replayed
+
     verdict = None
     for outcome in replayed(file, _tell):
         verdict = outcome.verdict
@@ -104,6 +105,10 @@ def judge(
     as_json: AsJson = False,
 ) -> None:
     """Judge a recorded run again, without its subject. Paths are walked anew from the expectations that it holds."""
+    from harness.gate import explained, judged, recomputed
+    from harness.records.files import read_json
+    from harness.records.recording import Run
+
     recorded = read_json(recording, Run)
     if recompute:
         recorded = recomputed(recorded, recipe)
@@ -123,6 +128,13 @@ def doctor(
 
     Exit codes: 0 all there, 3 something is missing, 1 usage.
     """
+    from rich.console import Console
+
+    from harness.fabricate.store import default_cache
+    from harness.report.checkup import checkup_table, closing_line
+    from harness.subjects.description import load_description
+    from harness.subjects.doctor import checkup
+
     found = checkup(load_description(subject) if subject else None, default_cache(os.environ))
     if as_json:
         typer.echo(msgspec.json.encode(found).decode())
@@ -140,6 +152,9 @@ def fabricate_command(
     remove: Annotated[bool, typer.Option("--clean", help="Remove every cached fabrication instead.")] = False,
 ) -> None:
     """Build the models and packs of a recipe, or say where they are."""
+    from harness.fabricate.store import clean, default_cache, fabricate
+    from harness.fabricate.twins import twin
+
     if remove:
         cache = default_cache(os.environ)
         clean(cache)
@@ -177,7 +192,10 @@ def mutate(
     Exit codes: 0 proven, 1 usage, 2 a survivor, wrong killer, not reached or unproven check, 3 only timeouts or flaky, 4 the
     clean run is red, 5 stale, unviable or no start, 6 nothing ran, 70 internal.
     """
-    options = MutateOptions(
+    from harness.mutation.mutate import Options
+    from harness.mutation.mutate import mutate as run_mutants
+
+    options = Options(
         subject=subject,
         relay=relay,
         only=tuple(only or ()),
@@ -194,6 +212,12 @@ def mutate(
 
 
 def _record(options: GateOptions) -> Run:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from harness.fabricate.store import fabricate
+    from harness.gate import plan_of, record
+
     console = Console(stderr=True)
     if not console.is_terminal:
         return record(options, _tell)
@@ -208,6 +232,8 @@ def _tell(recording: Recording) -> None:
 
 
 def _finish(recorded: Run, judgement: Judgement, as_json: bool) -> None:
+    from harness.report.text import findings_text, gate_table
+
     if as_json:
         typer.echo(msgspec.json.encode(judgement).decode())
     else:
@@ -221,6 +247,8 @@ def _finish(recorded: Run, judgement: Judgement, as_json: bool) -> None:
 
 
 def _exit_code(verdict: Verdict) -> ExitCode:
+    from harness.records.finding import Verdict
+
     codes = {Verdict.LOSSLESS: ExitCode.LOSSLESS, Verdict.NOT_TRACED: ExitCode.NOT_TRACED}
     return codes.get(verdict, ExitCode.FINDINGS)
 

@@ -17,6 +17,7 @@ from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
 from harness.checks.order import BY_HAND
 from harness.checks.registry import ALL_CHECKS
+from harness.defaults import DEFAULT_RECIPE
 from harness.errors import UsageError
 from harness.fabricate.located import Containers, Located
 from harness.fabricate.store import default_cache, fabricate
@@ -38,9 +39,7 @@ from harness.subjects.requirements import require
 from harness.subjects.warm import WarmLauncher
 from harness.tracing.machine import Machine, probe
 
-ROOT = Path(__file__).parents[1]
 CORES = (0, 1)  # one column each
-DEFAULT_RECIPE = ROOT / "fixtures" / "recipes" / "tiny.toml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
 from harness.checks.replays import Origin, Place, named, place_of, replays_of
+from harness.defaults import ROOT
 from harness.errors import UsageError
 from harness.fabricate.store import default_cache, fabricate
-from harness.gate import ROOT, GateOptions, asked, explained
+from harness.gate import GateOptions, asked, explained
 from harness.mutation.columns import with_environment
 from harness.mutation.edits import Edit, problem
 from harness.mutation.folder import new_folder

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 # Floors from the ground up; a room may import rooms of lower floors, and of its own floor only where named here.
 FLOORS: dict[str, int] = {
+    "defaults": 0,
     "errors": 0,
     "records": 0,
     "tracing": 1,

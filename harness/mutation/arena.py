@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 from harness.mutation.entry import Entry
 from harness.mutation.verdict import Event
+from harness.records.budget import Budget, Cause
 from harness.records.plan import Plan
 from harness.records.recording import Recording, Run
-from harness.runs.driver import Budget
-from harness.subjects.subject import Cause
 
 CPU_BUDGET = Cause.CPU_BUDGET.value  # a recording's failure begins with one of these where its start ran out of a budget
 WALL_BUDGET = "wall-budget"

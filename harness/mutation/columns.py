@@ -14,10 +14,11 @@ import msgspec
 from harness.fabricate.located import Located
 from harness.mutation.arena import WALL_BUDGET, Arena, Ground
 from harness.oracle.expect import Oracle
+from harness.records.budget import Budget
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan
 from harness.records.recording import Recording, Run, Trace
-from harness.runs.driver import Budget, Setting, record_start
+from harness.runs.driver import Setting, record_start
 from harness.subjects.column import Launcher
 from harness.subjects.description import Description
 from harness.subjects.warm import WarmLauncher

@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from harness.defaults import DEFAULT_RECIPE, ROOT
 from harness.errors import DraftproofError, UsageError
 from harness.mutation.bench import Finished
 from harness.mutation.catalogue import RELAY, Catalogue, load_catalogue, load_forced_fail
@@ -36,10 +37,9 @@ from harness.mutation.selection import by_killer, by_lines, by_name, touched_lin
 from harness.mutation.stryker import outcomes
 from harness.mutation.summary import summary
 from harness.mutation.workshop import Workshop
-from harness.mutation.world import Fitted, World, build_world
+from harness.mutation.world import Fitted, World, build_world, outline_world
 from harness.records.outcome import MutationReport, ProbeResult
 
-ROOT = Path(__file__).parents[2]
 BuildWorld = Callable[[Path, str, Path, int], World]
 
 
@@ -58,7 +58,7 @@ class Options:
     resume: Path | None = None  # the folder of a run that was cut short
     workers: int = 2  # columns, one per core
     root: Path = ROOT
-    recipe: Path = ROOT / "fixtures" / "recipes" / "tiny.toml"
+    recipe: Path = DEFAULT_RECIPE
 
     @property
     def selection(self) -> str:
@@ -85,7 +85,7 @@ class Surroundings:
 
 def mutate(options: Options, build: BuildWorld | None = None, around: Surroundings | None = None) -> ExitCode:
     """Run the mutants that the options name and return how it ends. Errors are told in one line; only an interrupt is raised."""
-    build = build or (_relay_world if options.relay else build_world)
+    build = build or _builder(options)
     around = around or Surroundings(Console(), datetime.datetime.now(datetime.UTC), os.environ)
     try:
         return _mutate(options, build, around)
@@ -97,6 +97,12 @@ def mutate(options: Options, build: BuildWorld | None = None, around: Surroundin
     except Exception:
         _say(around, traceback.format_exc())
     return ExitCode.INTERNAL
+
+
+def _builder(options: Options) -> BuildWorld:
+    if options.relay:
+        return _relay_world
+    return outline_world if options.show_list or options.lint_only else build_world
 
 
 def _relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:

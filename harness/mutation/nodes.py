@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 from harness.mutation.arena import CPU_FACTOR, MIN_WALL_S, WALL_FACTOR
 from harness.mutation.verdict import Event
-from harness.runs.driver import Budget
+from harness.records.budget import Budget
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "DRAFTPROOF_CACHE", "SYSTEMROOT")
 _TAIL = 4000  # characters of pytest's output that are kept

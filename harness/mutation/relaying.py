@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from harness.defaults import ROOT
 from harness.mutation.entry import Mutant, Shows
 from harness.mutation.relay.process import SPOKEN
 from harness.mutation.world import Fitted
@@ -21,7 +22,6 @@ from harness.subjects.declarations import Dialect, LogStreams
 from harness.subjects.description import Description
 
 NEUTRAL: Mapping[str, Any] = {"fault": "nothing"}
-ROOT = Path(__file__).parents[2]
 CODE = (  # of the relay's process
     "harness/__init__.py",
     "harness/mutation/__init__.py",

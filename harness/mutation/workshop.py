@@ -18,10 +18,10 @@ from harness.mutation.laws import Laws
 from harness.mutation.nodes import NodeRun, run_nodes
 from harness.mutation.overlay import Source, make_overlay
 from harness.mutation.part import part_of, part_of_nodes
+from harness.records.budget import Budget
 from harness.records.finding import Finding, Judgement
 from harness.records.plan import Plan
 from harness.records.recording import Run
-from harness.runs.driver import Budget
 
 RunNodes = Callable[[Path, Sequence[str], Budget | None], NodeRun]
 

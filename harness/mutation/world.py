@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -62,6 +62,22 @@ def build_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
 
     laws, open_arenas = laws_and_arenas(file.description, recipe, workers)
     return World(source, laws, open_arenas)
+
+
+def outline_world(root: Path, subject: str, _recipe: Path, workers: int) -> World:
+    """Return what is known of a catalogue's world without making it: its source, and which checks and arms there are.
+
+    Nothing is fabricated, and what drives subjects is not loaded. Raises FileFormatError.
+    """
+    file = read_toml(root / "mutants" / subject / SOURCE_FILE, SourceFile)
+    source = Source(root, file.packages, file.beside)
+    if not file.description:
+        return World(source, no_laws(), lambda _workdir: _bare(workers))
+    from harness.plans.registry import SLICES  # noqa: PLC0415  # a tree that is not started needs neither
+    from harness.subjects.description import load_description  # noqa: PLC0415
+
+    laws = replace(no_laws(), checks=tuple(SLICES), arms=tuple(load_description(file.description).arms))
+    return World(source, laws, lambda _workdir: _bare(workers))
 
 
 def no_laws() -> Laws:

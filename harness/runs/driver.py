@@ -17,10 +17,11 @@ from typing import Protocol
 
 import msgspec
 
+from harness.records.budget import Budget, Cause
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Answer, Recording
 from harness.subjects.column import NeverReadyError
-from harness.subjects.subject import Cause, Ended, RunningSubject
+from harness.subjects.subject import Ended, RunningSubject
 
 
 class Launcher(Protocol):
@@ -53,14 +54,6 @@ class Locator(Protocol):
 
     def pack(self, name: str) -> Path:
         """Return the directory of a draft pack or of one of its twins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What one start may use."""
-
-    cpu_s: float  # an endless loop burns it
-    wall_s: float  # the backstop for what waits instead of burning
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.records.budget import Cause
 from harness.subjects.device import GivenDevice
 from harness.subjects.log_pump import LogPump
 from harness.subjects.process_tree import Job, ProcessTree, Report
-from harness.subjects.subject import Cause, Ended
+from harness.subjects.subject import Ended
 from harness.tracing.verdict import NOT_TRACED, Bracket, judge
 
 BUDGET_SHARE = 0.5  # the limit counts ticks, the report run time: on a busy core 1.0 s of the one was 0.68 s of the other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.records.budget import Cause
 from harness.records.plan import Request
 from harness.records.recording import Answer, Counts, Dump, Trace
 from harness.subjects.answers import identity_of, read_answer
@@ -28,15 +28,6 @@ from harness.tracing.verdict import Bracket
 
 SERVER_ERROR = 500
 DYING_S = 1.0  # how long a process that refuses connections is given to end by itself
-
-
-class Cause(enum.StrEnum):
-    """Why a subject ended."""
-
-    ENDED = "ended"  # by us
-    EXITED = "exited"  # by itself, whatever its status
-    CPU_BUDGET = "cpu-budget"  # it had used up its CPU seconds
-    LOST = "lost"  # nobody could say
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
+from harness.defaults import DEFAULT_RECIPE
 from harness.fabricate.located import Located
 from harness.fabricate.store import fabricate
-from harness.gate import DEFAULT_RECIPE
 from harness.mutation.recipes import recipe_files
 from harness.oracle.expect import Oracle
 from harness.oracle.resume import num_prefill_passes

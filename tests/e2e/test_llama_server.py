@@ -14,9 +14,10 @@ import msgspec
 import pytest
 import requests
 
+from harness.defaults import DEFAULT_RECIPE
 from harness.fabricate.store import fabricate
 from harness.fabricate.twins import twin
-from harness.gate import DEFAULT_RECIPE, GateOptions, judged, record
+from harness.gate import GateOptions, judged, record
 from harness.oracle.draft_model import ALONE
 from harness.records.finding import Judgement, Verdict
 from harness.records.fixture import Fixture

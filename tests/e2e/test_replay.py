@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.__main__ import app
+from harness.defaults import DEFAULT_RECIPE
 from harness.fabricate.store import fabricate
-from harness.gate import DEFAULT_RECIPE, GateOptions, explained, judged, record
+from harness.gate import GateOptions, explained, judged, record
 from harness.mutation.recipes import recipe_files
 from harness.plans.requests import completion
 from harness.plans.starts import LOOKUP, PLAIN

@@ -10,9 +10,10 @@ import pytest
 from harness import replay as replay_module
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
+from harness.defaults import DEFAULT_RECIPE
 from harness.errors import FileFormatError, UsageError
 from harness.fabricate.recipe import read_recipe
-from harness.gate import DEFAULT_RECIPE, GateOptions
+from harness.gate import GateOptions
 from harness.mutation.recipes import recipe_files
 from harness.records.files import read_json, write_json
 from harness.records.finding import Finding, Verdict

@@ -5,9 +5,9 @@ import pytest
 
 from harness.mutation.arena import budgets_of, events_of, log_of
 from harness.mutation.verdict import Event
+from harness.records.budget import Budget
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Declared, Recording, Run, Trace
-from harness.runs.driver import Budget
 from tests.harness.mutation.toy import LOOKUP, PLAIN, entry
 
 

@@ -10,10 +10,10 @@ from harness.mutation import columns
 from harness.mutation.arena import Ground
 from harness.mutation.columns import ColumnArena, usable_cores, with_environment, within
 from harness.oracle.expect import Oracle
+from harness.records.budget import Budget
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Recording, Trace
-from harness.runs.driver import Budget
 from harness.subjects.description import load_description
 from tests.harness.mutation.test_arena import recording
 from tests.harness.mutation.toy import PLAIN

@@ -7,7 +7,7 @@ import pytest
 
 from harness.mutation.nodes import Case, can_import, junit_name, read_junit, run_nodes, sort_nodes
 from harness.mutation.verdict import Event
-from harness.runs.driver import Budget
+from harness.records.budget import Budget
 
 TESTS = """\
 import os

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.records.budget import Cause
 from harness.records.plan import Request, Start
 from harness.records.recording import Answer, Trace
 from harness.runs.driver import Setting, record_start
-from harness.subjects.subject import Cause, Ended
+from harness.subjects.subject import Ended
 
 ENDED = Ended(exit_status=None, cause=Cause.ENDED, log=(), trace=Trace(traced=False), cpu_seconds=0.0, peak_rss_mib=0.0)
 

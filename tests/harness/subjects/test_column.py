@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from harness.errors import MachineError, UsageError
+from harness.records.budget import Cause
 from harness.subjects.column import Launcher, NeverReadyError
-from harness.subjects.subject import Cause
 from harness.subjects.warm import WarmLauncher
 from harness.tracing.machine import Namespaces
 from harness.tracing.strace import parse

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.records.budget import Cause
 from harness.subjects.column import Launcher
-from harness.subjects.subject import Cause
 from harness.subjects.warm import WarmLauncher
 from harness.tracing.machine import Namespaces
 
