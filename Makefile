@@ -3,11 +3,18 @@ PYTHON  ?= python3.11
 VENV    ?= .venv
 BIN     := $(VENV)/bin
 SUBJECT ?= forward-serve
+SHUFFLES ?= 100
+SEED    ?= $(shell date -u +%Y%m%d)00
 
-.PHONY: gate test check check-static format mutate mutate-full mutmut bench test-torch setup
+.PHONY: gate nightly test check check-static format mutate mutate-full relay mutmut bench test-torch setup
 
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
+
+nightly: setup       ## the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on
+	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
+	for seed in $$(seq $(SEED) $$(($(SEED) + $(SHUFFLES) - 1))); do \
+	  $(BIN)/draftproof run --subject $(SUBJECT) --shuffle $$seed || exit $$?; done
 
 test: setup          ## the project's own tests
 	$(BIN)/pytest tests -q
@@ -30,6 +37,9 @@ mutate: setup        ## plant every fault and prove that the checks it names fai
 mutate-full: setup   ## the same, every check asked of every mutant, and the tool's own catalogue
 	$(BIN)/draftproof mutate --subject $(SUBJECT) --full
 	$(BIN)/draftproof mutate --subject harness
+
+relay: setup         ## faults of a relay before the subject, which needs no source: `make relay SUBJECT=llama-server`
+	$(BIN)/draftproof mutate --relay --subject $(SUBJECT)
 
 mutmut: setup        ## operator mutants of the pure rooms, or of MUTMUT_PATHS="harness/checks forward_serve/decoding/loop.py"
 	$(BIN)/python -m tools.operator_mutants $(MUTMUT_PATHS)

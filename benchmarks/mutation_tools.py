@@ -85,13 +85,6 @@ FAULTS = (
         ("fallback-round",),
     ),
     Fault(
-        "width-minus-two",
-        f"{ENGINE}loop.py",
-        "min(self._options.k, self._base.width - 1, self._budget_left)",
-        "min(self._options.k, self._base.width - 2, self._budget_left)",
-        ("exact-counts", "exact-drafts"),
-    ),
-    Fault(
         "no-single-draft",
         f"{ENGINE}loop.py",
         "self._fallback.is_off or num_drafts < 1",

@@ -63,11 +63,14 @@ def run(
     no_trace: Annotated[bool, typer.Option("--no-trace", help="Without strace; the verdict is NOT-TRACED.")] = False,
     show: Annotated[bool, typer.Option("--list", help="List starts and requests, and ask nothing.")] = False,
     replays: Annotated[Path | None, typer.Option("--replays", help="Where findings are kept (default: below reports/).")] = None,
+    shuffle: Annotated[int | None, typer.Option(help="A seed: requests in another order, and cases of its own.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="Write the recorded run here, for `judge`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Record every arm of a subject and judge it."""
-    options = GateOptions(subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe)
+    options = GateOptions(
+        subject=subject, tier=tier, checks=tuple(check or ()), traced=not no_trace, recipe=recipe, shuffle=shuffle
+    )
     if show:
         for start in plan_of(options, fabricate(recipe)).starts:
             typer.echo(f"{start.id}: " + " ".join(each.id for each in start.requests))
@@ -153,7 +156,12 @@ def fabricate_command(
 
 @app.command()
 def mutate(
-    subject: Annotated[str, typer.Option("--subject", help="A folder of mutants/.")] = "forward-serve",
+    subject: Annotated[
+        str, typer.Option("--subject", help="A folder of mutants/; with --relay a description's name or path.")
+    ] = "forward-serve",
+    relay: Annotated[
+        bool, typer.Option("--relay", help="The faults of a relay before the subject, which needs no source.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only this mutant; may be repeated.")] = None,
     check: Annotated[list[str] | None, typer.Option("--check", help="All mutants of this killer; may be repeated.")] = None,
     in_diff: Annotated[str, typer.Option("--in-diff", help="Only mutants whose anchors differ from this revision.")] = "",
@@ -171,6 +179,7 @@ def mutate(
     """
     options = MutateOptions(
         subject=subject,
+        relay=relay,
         only=tuple(only or ()),
         checks=tuple(check or ()),
         in_diff=in_diff,

@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--no-trace", action="store_true", help="run without strace; the verdict is NOT-TRACED at best")
     group.addoption("--mutants", action="store_true", help="run the mutant catalogue in place of the gate")
     group.addoption("--full", action="store_true", help="with --mutants: ask every check of every mutant")
+    group.addoption("--shuffle", type=int, help="a seed: requests in another order, and cases of its own")
     group.addoption("--replays", type=Path, help="where findings are kept, for `draftproof replay` (default: below reports/)")
     group.addoption("--save", type=Path, help="write the recorded run to this file, for `draftproof judge`")
 
@@ -50,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         tier=Tier(config.getoption("--tier")),
         checks=tuple(config.getoption("--check")),
         traced=not config.getoption("--no-trace"),
+        shuffle=config.getoption("--shuffle"),
     )
 
 

@@ -15,16 +15,17 @@ from harness.checks.divergence import no_gaps, with_divergences
 from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
 from harness.checks.known import CHECK as KNOWN_FAULTS
+from harness.checks.order import BY_HAND
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import UsageError
-from harness.fabricate.pack_twins import pack_twin
+from harness.fabricate.located import Containers, Located
 from harness.fabricate.store import default_cache, fabricate
-from harness.fabricate.twins import is_container, twin, without_format
 from harness.oracle.expect import Oracle
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
 from harness.plans.near_ties import follow_up
 from harness.plans.registry import SLICES
+from harness.plans.shuffle import shuffled, with_fresh_cases
 from harness.records.finding import Judgement
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
@@ -51,30 +52,7 @@ class GateOptions:
     checks: tuple[str, ...] = ()  # () = all
     traced: bool = True
     recipe: Path = DEFAULT_RECIPE
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Finds the directories of fabricated models, packs and their twins."""
-
-    fixture: Fixture
-
-    def model(self, name: str) -> Path:
-        """Return the directory of a container or twin."""
-        return twin(self.fixture, name)
-
-    def pack(self, name: str) -> Path:
-        """Return the directory of a pack or pack twin, or of a draft model where the subject drafts with one."""
-        return twin(self.fixture, name) if is_container(self.fixture, name) else pack_twin(self.fixture, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Containers(Located):
-    """Finds the containers that twins in other formats were made from: what the oracle reads."""
-
-    def model(self, name: str) -> Path:
-        """Return the directory of the container or twin."""
-        return twin(self.fixture, without_format(name))
+    shuffle: int | None = None  # a seed: requests in another order, and fresh cases
 
 
 def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
@@ -85,7 +63,17 @@ def plan_of(options: GateOptions, fixture: Fixture) -> Plan:
     own = (fault.check for fault in description.known_faults if asked.intersection((KNOWN_FAULTS, *fault.leaves)))
     wanted = dict.fromkeys((*wanted, *own))
     plan = build_plan(fixture, options.tier, SLICES, wanted)
-    return fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
+    if options.shuffle is not None:
+        plan = with_fresh_cases(plan, fixture, options.shuffle)
+    plan = fitted(plan, description, fixture, {check.id: check.needs for check in ALL_CHECKS})
+    return plan if options.shuffle is None else _shuffled(plan, description, options.shuffle)
+
+
+def _shuffled(plan: Plan, description: Description, seed: int) -> Plan:
+    """Shuffle what may be: no request of a law on order, and no start on which a path depends on what came before."""
+    declared = description.declared()
+    intact = [one.id for one in plan.starts if declared.facts_of(one).has_memory or BY_HAND in one.parameters]
+    return shuffled(plan, seed, [check.id for check in ALL_CHECKS if check.reads_order], intact)
 
 
 def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +20,15 @@ from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
 from harness.checks.replays import Origin, Place, named, place_of, replays_of
 from harness.errors import UsageError
-from harness.fabricate.store import content_digest, fabricate
+from harness.fabricate.store import default_cache, fabricate
 from harness.gate import ROOT, GateOptions, asked, explained
 from harness.mutation.columns import with_environment
 from harness.mutation.edits import Edit, problem
 from harness.mutation.folder import new_folder
 from harness.mutation.lint import plant
 from harness.mutation.overlay import Source, make_overlay
-from harness.records.files import read_json, write_bytes, write_json
+from harness.mutation.recipes import laid_out, recipe_files
+from harness.records.files import read_json, write_json
 from harness.records.finding import Finding, Judgement, Verdict
 from harness.records.fixture import Fixture
 from harness.records.recording import Recording, Run
@@ -53,7 +55,7 @@ def keep(run: Run, judgement: Judgement, options: GateOptions, folder: Path | No
     `folder` is made where it is missing; None: a new one under reports/. Nothing is written for a run without findings.
     """
     subject = options.subject if not options.subject.endswith(".toml") else str(Path(options.subject).absolute())
-    origin = Origin(subject, options.recipe.read_text(encoding="utf-8"))
+    origin = Origin(subject, recipe_files(options.recipe))
     replays = replays_of(Evidence(run), judgement.counted, ALL_CHECKS, origin)
     if not replays:
         return judgement
@@ -92,10 +94,10 @@ def replayed(file: Path, progress: Callable[[Recording], None] = lambda _recordi
     replay = read_json(file, Replay)
     check = _check_of(file, replay)
     description = load_description(replay.subject)
-    require(description)
+    require(description, default_cache(os.environ))
     if replay.mutation is not None and replay.mutation.environment:
         description = with_environment(description, replay.mutation.environment)
-    with _recipe_of(file, replay) as recipe, _overlay(file, replay.mutation, description) as overlay:
+    with laid_out(file, replay) as recipe, _overlay(file, replay.mutation, description) as overlay:
         fixture = fabricate(recipe)
         for attempt in replay.attempts:
             outcome = _attempted(attempt, replay, check, (fixture, description, overlay, recipe), progress)
@@ -108,7 +110,7 @@ def replayed(file: Path, progress: Callable[[Recording], None] = lambda _recordi
 def attempt_text(outcome: Replayed) -> str:
     """Return what an attempt came to, for a person: what was asked, the findings that repeat it, the verdict."""
     starts = outcome.run.plan.starts
-    told = f"{outcome.attempt.name}: {len(starts)} starts, {sum(len(start.requests) for start in starts)} requests"
+    told = f"{printable(outcome.attempt.name)}: {len(starts)} starts, {sum(len(start.requests) for start in starts)} requests"
     deaths = [printable(f"{one.start.id}: {one.failure}") for one in outcome.run.recordings if one.failure]
     ends = {Verdict.LOSSLESS: "it does not repeat", Verdict.BLIND: "nothing was looked at where it was found"}
     end = "it repeats" if outcome.findings else ends.get(outcome.verdict, "the subject failed before it could be told")
@@ -151,22 +153,6 @@ def _check_of(file: Path, replay: Replay) -> Check:
         if check.id == replay.finding.check:
             return check
     raise UsageError(f"{file}: check={replay.finding.check} is not known here; use the version that wrote the file")
-
-
-@contextmanager
-def _recipe_of(file: Path, replay: Replay) -> Iterator[Path]:
-    """Write the recipe where it can be fabricated from. Raises UsageError where that would make other bytes."""
-    name = replay.recipe.partition("@")[0]
-    here = f"{name}@{content_digest(replay.recipe_text.encode())}"
-    if here != replay.recipe:
-        raise UsageError(
-            f"{file}: recorded on {replay.recipe}, its recipe is fabricated as {here} here: other bytes; "
-            "use the version of draftproof and of numpy that wrote the file"
-        )
-    with tempfile.TemporaryDirectory(prefix="draftproof-recipe-") as folder:
-        path = Path(folder) / f"{name}.toml"
-        write_bytes(path, replay.recipe_text.encode())
-        yield path
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import msgspec
 from harness.checks.check import Check
 from harness.checks.evidence import Case, Evidence
 from harness.checks.judge import apply
+from harness.checks.order import BY_HAND
 from harness.records.finding import Finding
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Recording, Run
@@ -32,32 +33,37 @@ def is_same(one: Finding, other: Finding) -> bool:
 
 def attempts_of(evidence: Evidence, check: Check, finding: Finding) -> tuple[Attempt, ...]:
     """Return ways to ask for a finding again, the smallest first; () where no part of the run shows it by itself."""
-    for kept in _parts(evidence, check, finding):
+    depends = _depends_on_history(evidence, check, finding)
+    for name, kept in _parts(evidence, check, finding):
         by_history = _with_history(evidence, finding, kept)
-        depends = _depends_on_history(evidence, check, finding)
-        first = by_history if depends else kept
-        if _shows(evidence.run, check, finding, first):
-            plans = [Attempt(ALONE, _plan(evidence.run, check, first))]
-            if by_history != first:
-                plans.append(Attempt(BEHIND, _plan(evidence.run, check, by_history)))
-            return tuple(msgspec.structs.replace(one, name=BEHIND) if depends else one for one in plans)
+        ways = {BEHIND: by_history} if depends else {name: kept, BEHIND: by_history}
+        if by_history == kept:
+            ways = {name: kept}
+        if _shows(evidence.run, check, finding, next(iter(ways.values()))):
+            return tuple(Attempt(way, _plan(evidence.run, check, part)) for way, part in ways.items())
     return ()
 
 
-def _parts(evidence: Evidence, check: Check, finding: Finding) -> Iterator[Kept]:
-    """Yield parts of a run that may show a finding, from its request alone to everything."""
+def _parts(evidence: Evidence, check: Check, finding: Finding) -> Iterator[tuple[str, Kept]]:
+    """Yield parts of a run that may show a finding, by name, from its request alone to everything."""
     case = evidence.case(finding.start, finding.request)
     starts = _involved(evidence.run.plan, finding.start)
     if case is not None:
         alone = _with_counterparts(evidence, {finding.start: {finding.request}})
-        yield alone
+        yield ALONE, alone
         prompt = case.request.prompt_ids
-        yield _joined(alone, _asked(starts, lambda one: check.id in one.checks and one.prompt_ids == prompt))
+        yield (
+            "with its check's others to that prompt",
+            _joined(alone, _asked(starts, lambda one: check.id in one.checks and one.prompt_ids == prompt)),
+        )
     if starts:
-        yield _with_counterparts(evidence, _asked(starts, lambda one: check.id in one.checks))
+        yield (
+            "with all that its check reads there",
+            _with_counterparts(evidence, _asked(starts, lambda one: check.id in one.checks)),
+        )
     everywhere = evidence.run.plan.starts
-    yield _with_counterparts(evidence, _asked(everywhere, lambda one: check.id in one.checks))
-    yield _asked(everywhere, lambda _one: True)
+    yield "with all that its check reads", _with_counterparts(evidence, _asked(everywhere, lambda one: check.id in one.checks))
+    yield "with the whole plan", _asked(everywhere, lambda _one: True)
 
 
 def _involved(plan: Plan, start_id: str) -> list[Start]:
@@ -105,7 +111,7 @@ def _depends_on_history(evidence: Evidence, check: Check, finding: Finding) -> b
     if start is None:
         return False
     facts = evidence.facts(start)
-    return check.reads_order or facts.prefix_cache or facts.remembers or "fail_pass" in start.parameters
+    return check.reads_order or facts.has_memory or BY_HAND in start.parameters
 
 
 def _with_history(evidence: Evidence, finding: Finding, kept: Kept) -> Kept:

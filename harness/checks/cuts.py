@@ -5,6 +5,8 @@ Each rule is computed from a reply that nothing cut, then held against every arm
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.checks.check import Check, Ledger
 from harness.checks.compare import (
     as_said,
@@ -28,6 +30,7 @@ from harness.records.finding import Verdict
 from harness.records.recording import Reply
 
 WHOLE = "whole"  # role of a reply that nothing cuts
+EACH_PLACE = "each-place"  # role on a start whose end token must fall on each place of its pack's block
 UNENDED = "plain"  # the start on the model that no stream's token ends
 Wholes = dict[tuple[str, tuple[int, ...]], Case]
 
@@ -81,7 +84,7 @@ def _judge_end_token(evidence: Evidence, ledger: Ledger) -> None:
             if place is not None:
                 places.add(place)
         if speculates(cases[0]) and knows_rounds(evidence, cases):
-            _require_places(ledger, cases[0], places)
+            _require_places(ledger, cases[0], places, _places_wanted(evidence, cases))
 
 
 def _judge_end(evidence: Evidence, ledger: Ledger, case: Case, uncut: Case | None) -> int | None:
@@ -146,10 +149,19 @@ def _place_of_end(evidence: Evidence, case: Case, reply: Reply) -> int | None:
     return last.num_accepted + 1 if counts is not None and counts.plain == 0 else None
 
 
-def _require_places(ledger: Ledger, case: Case, places: set[int]) -> None:
-    """Write down BLIND unless an end token fell on each place of a lookup block; on other arms, on some draft."""
-    k = case.start.parameters.get("k")
-    want = set(range(int(k) + 1)) if k is not None and case.facts.oracle == LOOKUP else set()
+def _places_wanted(evidence: Evidence, cases: Sequence[Case]) -> set[int]:
+    """Return the places of a block on which an end token must fall: all of lookup's, and of a pack's where that is asked; else none."""
+    start, k = cases[0].start, cases[0].start.parameters.get("k")
+    if k is not None and cases[0].facts.oracle == LOOKUP:
+        return set(range(int(k) + 1))
+    if not any(EACH_PLACE in case.request.roles for case in cases):
+        return set()
+    sizes = evidence.run.expectations.block_sizes if evidence.run.expectations else {}
+    return set(range(sizes.get(start.pack or "", 0)))
+
+
+def _require_places(ledger: Ledger, case: Case, places: set[int], want: set[int]) -> None:
+    """Write down BLIND unless an end token fell on each place that is wanted; where none is, on some draft."""
     holds = want <= places if want else any(place > 0 for place in places) or not drafts_end_tokens(case.facts.oracle)
     message = "the end token did not fall on each place of a block (0 = t1, j = the j-th draft)"
     ledger.precondition(case.start.id, holds, message, want=sorted(want) or "a draft", got=sorted(places))

@@ -178,9 +178,11 @@ def _chosen(evidence: Evidence, case: Case, answer: Answer, spots: set[Spot], in
         return None
     rounds = answer.rounds or ()
     for number, start in enumerate(want.round_starts):
-        if number >= len(rounds) or want.rounds[:number] != rounds[:number]:
+        if want.rounds[:number] != rounds[:number]:
             return None
-        if start <= index <= start + rounds[number].num_accepted:
+        if start > index or number >= len(rounds):
+            break
+        if index <= start + rounds[number].num_accepted:
             spot = Spot(number, index - start)
             return spot if spot in spots else None
     return Spot(None) if Spot(None) in spots else None

@@ -14,7 +14,7 @@ from harness.checks.compare import counts_of, equal_replies, speculates, starts_
 from harness.checks.dumps import compare_dumps
 from harness.checks.evidence import Case, Evidence
 from harness.checks.walks import Walk, predicted, walks
-from harness.oracle.predict import LOOKUP, Prediction
+from harness.oracle.predict import DFLASH, LOOKUP, Prediction
 from harness.records.finding import Verdict
 from harness.records.need import Need, lacked_by_arm
 from harness.records.recording import Counts
@@ -125,12 +125,12 @@ def _promises_drafts(case: Case, want: Prediction) -> bool:
 
 
 def _judge_hit_miss_decoy(evidence: Evidence, ledger: Ledger) -> None:
-    asked: dict[str, set[str]] = defaultdict(set)  # start -> roles
+    asked: dict[tuple[str, str], set[str]] = defaultdict(set)  # start and oracle -> roles; each pack has a start and one role
     for case, reference in evidence.compared("hit-miss-decoy"):
-        if case.facts.oracle != LOOKUP:
+        if case.facts.oracle not in _ROLES_OF:
             continue
         roles = set(case.request.roles) & _AS_ROLE.keys()
-        asked[case.start.id] |= roles
+        asked["" if case.start.pack else case.start.id, case.facts.oracle] |= roles
         if ledger.reply(case) is None:
             continue
         counts, plain = case.answer.counts, reference.answer.counts
@@ -140,9 +140,11 @@ def _judge_hit_miss_decoy(evidence: Evidence, ledger: Ledger) -> None:
         ledger.examine(case.start.id)
         for role in sorted(roles):
             _compare_role(role, case, counts, plain, ledger)
-    for start_id, roles in asked.items():
-        for role in sorted(_AS_ROLE.keys() - roles):
-            ledger.blind(start_id, f"the plan asks no {role} prompt", want=sorted(_AS_ROLE), got=sorted(roles))
+    for (start_id, oracle), roles in asked.items():
+        wanted = _ROLES_OF[oracle]
+        for role in sorted(wanted - roles):
+            of_whom = "" if start_id else " of a pack"
+            ledger.blind(start_id, f"the plan asks no {role} prompt{of_whom}", want=sorted(wanted), got=sorted(roles))
 
 
 def _compare_role(role: str, case: Case, counts: Counts, plain: Counts, ledger: Ledger) -> None:
@@ -161,6 +163,10 @@ _AS_ROLE: Mapping[str, tuple[str, Callable[[Counts, int, int], bool]]] = Mapping
         "miss": ("drafted = 0, as many passes as plain", lambda got, passes, plain: got.drafted == 0 and passes == plain),
         "decoy": ("drafted > 0, accepted = 0", lambda got, _passes, _plain: got.drafted > 0 and got.accepted == 0),
     }
+)
+
+_ROLES_OF: Mapping[str, frozenset[str]] = MappingProxyType(
+    {LOOKUP: frozenset(_AS_ROLE), DFLASH: frozenset({"hit", "decoy"})}  # a pack always drafts, so that it has no miss
 )
 
 CHECKS: tuple[Check, ...] = (
@@ -188,7 +194,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "hit-miss-decoy",
         Verdict.NOT_ENGAGED,
-        "Lookup lands drafts on a hit in fewer passes than plain, proposes nothing on a miss, and lands nothing on a decoy.",
+        "On a hit drafts land in fewer passes than plain's, on a miss lookup proposes nothing, on a decoy nothing lands; packs alike.",
         _judge_hit_miss_decoy,
         needs=(Need.PATHS,),
     ),

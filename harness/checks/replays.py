@@ -11,7 +11,7 @@ from harness.checks.check import Check
 from harness.checks.cut import attempts_of
 from harness.checks.evidence import Evidence
 from harness.records.finding import Finding
-from harness.records.replay import Mutation, Replay
+from harness.records.replay import Mutation, RecipeFile, Replay
 
 MOST = 24  # files of one run
 MOST_OF_START = 3  # of one check on one start: further requests mostly repeat the same
@@ -25,7 +25,7 @@ class Origin:
     """What a recorded run does not say of how it was made."""
 
     subject: str  # a shipped description's name, or a path to one
-    recipe_text: str
+    recipes: tuple[RecipeFile, ...]
     mutation: Mutation | None = None
 
 
@@ -46,8 +46,7 @@ def replays_of(evidence: Evidence, findings: Sequence[Finding], checks: Sequence
         if attempts:
             replays[place_of(finding)] = Replay(
                 subject=origin.subject,
-                recipe=evidence.run.plan.recipe,
-                recipe_text=origin.recipe_text,
+                recipes=origin.recipes,
                 finding=finding,
                 attempts=attempts,
                 traced=all(recording.trace.traced for recording in evidence.run.recordings),

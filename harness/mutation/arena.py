@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness.mutation.entry import Entry
 from harness.mutation.verdict import Event
@@ -30,6 +30,8 @@ class Ground:
 
     overlay: Path | None = None  # a source tree in place of the subject's own
     environment: Mapping[str, str] | None = None  # added to the subject's
+    relay: Mapping[str, Any] | None = None  # the fault of the relay, where the arena has one between
+    direct: bool = False  # without a relay between
     fresh: bool = False  # a new interpreter for each start; False: the fastest way there is
     budgets: Mapping[str, Budget] | None = None  # by start id; a start without an entry has none
 

@@ -18,6 +18,7 @@ from harness.mutation import patch
 from harness.mutation.edits import Edit
 from harness.mutation.entry import Acceptance, Entry, Mutant, faults_of
 
+RELAY = "relay"  # the folder of the relay's faults, which are for every subject
 ACCEPTED_FILE = "accepted.toml"
 SOURCE_FILE = "source.toml"
 
@@ -109,7 +110,7 @@ def _family(path: Path, faults: list[str]) -> list[Mutant]:
         try:
             entry = msgspec.convert(table, Entry)
             faults += [f"{place}: {fault}" for fault in faults_of(entry)]
-            edits = () if entry.env else read_edits(table, path.parent, place)
+            edits = () if entry.env or entry.relay else read_edits(table, path.parent, place)
             mutants.append(Mutant(entry, path.stem, edits))
         except msgspec.ValidationError as error:
             faults.append(f"{place}: {error}")

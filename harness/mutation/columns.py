@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.fabricate.pack_twins import pack_twin
-from harness.fabricate.twins import twin
+from harness.fabricate.located import Located
 from harness.mutation.arena import WALL_BUDGET, Arena, Ground
 from harness.oracle.expect import Oracle
 from harness.records.fixture import Fixture
@@ -25,26 +24,11 @@ from harness.subjects.warm import WarmLauncher
 
 
 @dataclass(frozen=True, slots=True)
-class FixtureFolders:
-    """Finds the directories of fabricated models, packs and their twins."""
-
-    fixture: Fixture
-
-    def model(self, name: str) -> Path:
-        """Return the directory of a container or of one of its twins."""
-        return twin(self.fixture, name)
-
-    def pack(self, name: str) -> Path:
-        """Return the directory of a draft pack or of one of its twins."""
-        return pack_twin(self.fixture, name)
-
-
-@dataclass(frozen=True, slots=True)
 class ColumnArena:
     """Records plans on one core. What the tracer sees of the decoys is asked once, when the column is opened."""
 
     description: Description
-    folders: FixtureFolders
+    folders: Located
     workdir: Path
     core: int
     launcher: Launcher  # warm where the description knows a warm start
@@ -86,7 +70,7 @@ def open_column(description: Description, fixture: Fixture, workdir: Path, core:
     kind = Launcher if description.warm is None else WarmLauncher
     with kind(description, workdir, core) as launcher:
         tracer_control, decoys = launcher.control()
-        folders = FixtureFolders(fixture)
+        folders = Located(fixture)
         yield ColumnArena(description, folders, workdir, core, launcher, tracer_control, decoys, Oracle(folders))
 
 

@@ -10,10 +10,13 @@ import enum
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from harness.mutation.edits import Edit
+from harness.mutation.relay.registry import build
+from harness.subjects.declarations import Dialect
 
 TEST = "test:"  # a killer of this prefix is a pytest node, run in process against the overlay
 _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -61,8 +64,26 @@ class Activation(enum.StrEnum):
     LIVE = "live"  # a switch of the subject, given in its environment
 
 
+class Shows(enum.StrEnum):
+    """What a subject may show, and a fault of the relay may need."""
+
+    IDS = "ids"  # of tokens
+    COUNTS = "counts"  # in each answer, of what was drafted
+    PATHS = "paths"  # a log line for each request
+    ROUNDS = "rounds"  # the drafts of each round
+    METRICS = "metrics"  # counters of the process
+
+
+class Applies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Which subjects a fault of the relay is for; an empty list asks nothing."""
+
+    subjects: tuple[str, ...] = ()  # names or families
+    dialects: tuple[Dialect, ...] = ()
+    shows: tuple[Shows, ...] = ()
+
+
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One fault as its file states it: find and replace in one file, several edits, a patch file, or an environment."""
+    """One fault as its file states it: find and replace in one file, several edits, a patch, an environment, or a fault of the relay."""
 
     id: str
     title: str
@@ -75,8 +96,10 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     edits: tuple[dict[str, str], ...] = ()
     patch: str = ""  # relative to the entry's own file
     env: dict[str, str] = {}
+    relay: dict[str, Any] = {}  # a fault of the relay, by its name and parameters
+    applies: Applies = Applies()  # of a fault of the relay
     allowed: tuple[str, ...] = ()
-    arms: tuple[str, ...] = ()  # () = those that the killers read
+    arms: tuple[str, ...] = ()  # () = those that the killers read; of a fault of the relay: parts of a plan
     activation: Activation = Activation.FORK
     died_kills: bool = False
     cpu_budget_s: float | None = None  # of one start; None = 10 x the clean run's
@@ -97,7 +120,7 @@ class Mutant:
 
     entry: Entry
     family: str
-    edits: tuple[Edit, ...]  # () only for a fault that lives in the environment
+    edits: tuple[Edit, ...]  # () only for a fault that lives in the environment or in the relay
 
     @property
     def id(self) -> str:
@@ -123,7 +146,11 @@ class Mutant:
 
 def faults_of(entry: Entry) -> list[str]:
     """Return every rule that an entry breaks, each with its key first."""
-    ways = [bool(entry.file or entry.find or entry.replace is not None), bool(entry.edits), bool(entry.patch), bool(entry.env)]
+    ways = [
+        bool(entry.file or entry.find or entry.replace is not None),
+        *map(bool, (entry.edits, entry.patch, entry.env, entry.relay)),
+    ]
+    relay = _fault_of_relay(entry)
     rules = {
         f"id: {entry.id!r} is not kebab-case": _KEBAB.fullmatch(entry.id) is None,
         "title: is empty; state the fault in one sentence": not entry.title.strip(),
@@ -131,9 +158,22 @@ def faults_of(entry: Entry) -> list[str]:
         "killers: is empty; name every check that must fail": not entry.killers,
         "killers: names one twice": len(set(entry.killers)) < len(entry.killers),
         "allowed: a killer must fail, it cannot merely be allowed to": bool(set(entry.killers) & set(entry.allowed)),
-        "give exactly one of file/find/replace, edits, patch, env": sum(ways) != 1,
+        "give exactly one of file/find/replace, edits, patch, env, relay": sum(ways) != 1,
+        f"relay: {relay}": bool(relay),
+        "applies: is for faults of the relay; another one's subject is its folder": not entry.relay
+        and entry.applies != Applies(),
         "find: is empty; a single edit needs the exact text that it replaces": ways[0] and not entry.find,
         "activation: live is a switch in env, and env needs live": bool(entry.env) != (entry.activation is Activation.LIVE),
         "a budget must be above 0": any(b is not None and b <= 0 for b in (entry.cpu_budget_s, entry.wall_budget_s)),
     }
     return [rule for rule, broken in rules.items() if broken]
+
+
+def _fault_of_relay(entry: Entry) -> str:
+    """Say what is wrong with the table of a relay's fault; "" if nothing is, or there is none."""
+    try:
+        if entry.relay:
+            build(entry.relay)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -80,6 +80,7 @@ def _record(workshop: Workshop, mutant: Mutant, arena: Arena, ask: Ask, root: Pa
     ground = Ground(
         overlay=root,
         environment=mutant.entry.env,
+        relay=mutant.entry.relay or None,
         fresh=ask.fresh,
         budgets=budgets_of(clean.run, mutant.entry),
     )

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from harness.errors import DraftproofError, UsageError
 from harness.mutation.bench import Finished
-from harness.mutation.catalogue import Catalogue, load_catalogue, load_forced_fail
+from harness.mutation.catalogue import RELAY, Catalogue, load_catalogue, load_forced_fail
 from harness.mutation.entry import Mutant
 from harness.mutation.escape import log_line
 from harness.mutation.folder import RunFolder, former_folder, new_folder
@@ -36,7 +36,7 @@ from harness.mutation.selection import by_killer, by_lines, by_name, touched_lin
 from harness.mutation.stryker import outcomes
 from harness.mutation.summary import summary
 from harness.mutation.workshop import Workshop
-from harness.mutation.world import World, build_world
+from harness.mutation.world import Fitted, World, build_world
 from harness.records.outcome import MutationReport, ProbeResult
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,8 @@ BuildWorld = Callable[[Path, str, Path, int], World]
 class Options:
     """What a mutation run is asked for."""
 
-    subject: str = "forward-serve"  # a folder of mutants/
+    subject: str = "forward-serve"  # a folder of mutants/, or with `relay` a description's name or path
+    relay: bool = False  # the faults of the relay, on a described subject, in place of its source's
     only: tuple[str, ...] = ()  # these mutants
     checks: tuple[str, ...] = ()  # the mutants of these killers
     in_diff: str = ""  # the mutants whose anchors differ from this revision
@@ -66,6 +67,11 @@ class Options:
         parts += [f"checks {', '.join(self.checks)}"] if self.checks else []
         return "; ".join([*parts, *([f"in diff {self.in_diff}"] if self.in_diff else [])])
 
+    @property
+    def catalogue(self) -> Path:
+        """The folder of the faults."""
+        return self.root / "mutants" / (RELAY if self.relay else self.subject)
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -77,8 +83,9 @@ class Surroundings:
     keep: Callable[[MutationReport], None] = lambda _report: None  # handed the whole report, for another face
 
 
-def mutate(options: Options, build: BuildWorld = build_world, around: Surroundings | None = None) -> ExitCode:
+def mutate(options: Options, build: BuildWorld | None = None, around: Surroundings | None = None) -> ExitCode:
     """Run the mutants that the options name and return how it ends. Errors are told in one line; only an interrupt is raised."""
+    build = build or (_relay_world if options.relay else build_world)
     around = around or Surroundings(Console(), datetime.datetime.now(datetime.UTC), os.environ)
     try:
         return _mutate(options, build, around)
@@ -92,15 +99,23 @@ def mutate(options: Options, build: BuildWorld = build_world, around: Surroundin
     return ExitCode.INTERNAL
 
 
+def _relay_world(root: Path, subject: str, recipe: Path, workers: int) -> World:
+    from harness.mutation.relayed import relay_world  # noqa: PLC0415  # loads all that fabricates, judges and drives
+
+    return relay_world(root, subject, recipe, workers)
+
+
 def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCode:
-    folder = options.root / "mutants" / options.subject
-    catalogue = load_catalogue(folder)
+    if options.relay and options.in_diff:
+        raise UsageError(f"--in-diff {options.in_diff}: the relay's faults lie on no line of a source; leave it or --relay out")
+    catalogue = load_catalogue(options.catalogue)
     world = build(options.root, options.subject, options.recipe, options.workers)
-    mutants = select(options, catalogue, world.source)
+    selected = world.fit(select(options, catalogue, world.source))
+    mutants = selected.mutants
     nodes = TestNodes(options.root)
     problems = lint(mutants, world.source.read, world.laws.checks, world.laws.arms, nodes)
     if options.show_list:
-        return _list(mutants, problems, world.source, around)
+        return _list(selected, problems, world.source, around)
     if options.lint_only:
         return _tell_lint(mutants, problems, catalogue.problems(around.now.date()), around)
     if not mutants:
@@ -113,9 +128,9 @@ def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCo
         overlays.mkdir()
         workshop = Workshop(snapshot(world.source, workdir / "source"), world.laws, overlays)
         settings = _settings(options, world, workshop)
-        place, opened = _open(options, settings, around)
+        place, opened = _open(options, world, settings, around)
         journal = stack.enter_context(opened)
-        job = _job(options, catalogue, mutants, problems, world.source, journal, settings, around.now.date())
+        job = _job(options, catalogue, selected, problems, world, journal, settings, around.now.date())
         columns = stack.enter_context(Columns(stack.enter_context(world.open_arenas(subjects))).open())
         report = _run(job, workshop, columns, place, journal, around)
     report = msgspec.structs.replace(report, cpu_seconds=_cpu_seconds() - cpu_before)  # all that ran has ended, and is counted
@@ -138,32 +153,33 @@ def select(options: Options, catalogue: Catalogue, source: Source) -> tuple[Muta
     return mutants
 
 
-def _open(options: Options, settings: Mapping[str, str], around: Surroundings) -> tuple[RunFolder, Journal]:
+def _open(options: Options, world: World, settings: Mapping[str, str], around: Surroundings) -> tuple[RunFolder, Journal]:
     """Open a new folder, or the one of the run that is resumed."""
     if options.resume:
         former = former_folder(options.resume)
         return former, Journal.resume(former.journal, settings)
-    place = new_folder(options.root / "reports", options.subject, around.now)
+    place = new_folder(options.root / "reports", world.name or options.subject, around.now)
     return place, Journal.begin(place.journal, settings)
 
 
 def _job(
     options: Options,
     catalogue: Catalogue,
-    mutants: tuple[Mutant, ...],
+    selected: Fitted,
     problems: tuple[Problem, ...],
-    source: Source,
+    world: World,
     journal: Journal,
     settings: Mapping[str, str],
     today: datetime.date,
 ) -> Job:
+    mutants, source = selected.mutants, world.source
     acceptances = {mutant.id: found for mutant in mutants if (found := catalogue.acceptance(mutant.id, today))}
     parts = [f"{key}={value}" for key, value in sorted(settings.items())]
     return Job(
-        subject=options.subject,
+        subject=world.name or options.subject,
         mutants=mutants,
         problems=problems,
-        forced_fail=load_forced_fail(options.root / "mutants" / options.subject),
+        forced_fail=() if options.relay else load_forced_fail(options.catalogue),
         tree_hash=lambda: tree_hash(source.root, source.names),
         acceptances=acceptances,
         catalogue_problems=catalogue.problems(today),
@@ -171,6 +187,8 @@ def _job(
         fingerprints={mutant.id: fingerprint(mutant, [*parts, str(acceptances.get(mutant.id))]) for mutant in mutants},
         full=options.full,
         whole=not options.selection,
+        not_applicable=selected.not_applicable,
+        is_relayed=options.relay,
     )
 
 
@@ -194,7 +212,7 @@ def _run(
 def _settings(options: Options, world: World, workshop: Workshop) -> dict[str, str]:
     """Return what a resumed run must agree with."""
     return {
-        "subject": options.subject,
+        "subject": world.name or options.subject,
         "selection": options.selection,
         "full": str(options.full),
         "recipe": world.laws.recipe,
@@ -203,13 +221,16 @@ def _settings(options: Options, world: World, workshop: Workshop) -> dict[str, s
     }
 
 
-def _list(mutants: tuple[Mutant, ...], problems: tuple[Problem, ...], source: Source, around: Surroundings) -> ExitCode:
+def _list(selected: Fitted, problems: tuple[Problem, ...], source: Source, around: Surroundings) -> ExitCode:
+    mutants = selected.mutants
     wrong = {problem.mutant_id: problem for problem in problems}
     for mutant in mutants:
         place = place_of(mutant, source.read)
         told = wrong.get(mutant.id)
         state = f"{told.outcome.value}: {told.message}" if told else f"killers {', '.join(mutant.entry.killers)}"
         _say(around, f"{mutant.id}  {mutant.entry.kind.value}  {place.file}:{place.line}  {state}")
+    for name, why in selected.not_applicable.items():
+        _say(around, f"{name}  not applicable: {why}")
     _say(around, f"{len(mutants)} mutants, {len(problems)} of them cannot be run")
     return ExitCode.CATALOGUE if problems else ExitCode.PROVEN
 

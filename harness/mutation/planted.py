@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from harness.mutation.catalogue import RELAY
 from harness.mutation.edits import changes, column_of, line_of, occurrences, unified
 from harness.mutation.entry import Mutant
 from harness.mutation.lint import ReadSource, plant
@@ -13,6 +14,8 @@ from harness.records.outcome import Place
 
 def diff_of(mutant: Mutant, read: ReadSource) -> str:
     """Return the unified diff of a mutant that can be planted, or its environment."""
+    if mutant.entry.relay:
+        return "".join(f"{name} = {value!r}\n" for name, value in mutant.entry.relay.items())
     if mutant.entry.env:
         return "".join(f"{name}={value}\n" for name, value in mutant.entry.env.items())
     return "".join(unified(file, read(file), text) for file, text in plant(mutant.edits, read).items())
@@ -20,6 +23,9 @@ def diff_of(mutant: Mutant, read: ReadSource) -> str:
 
 def place_of(mutant: Mutant, read: ReadSource) -> Place:
     """Return where the first edit changes its file; the file's beginning where the anchor is lost."""
+    if mutant.entry.relay:
+        told = " ".join(f"{name}={value}" for name, value in mutant.entry.relay.items())
+        return Place(f"mutants/{RELAY}/{mutant.family}.toml", replacement=told)
     if not mutant.edits:
         return Place("(environment)", replacement=" ".join(f"{name}={value}" for name, value in mutant.entry.env.items()))
     edit = mutant.edits[0]

@@ -25,6 +25,7 @@ from harness.mutation.look import Ask, plan_of
 from harness.mutation.matrix import unproven
 from harness.mutation.overlay import tree_hash
 from harness.mutation.planted import place_of
+from harness.mutation.transparent import transparent
 from harness.mutation.workshop import Clean, Workshop
 from harness.records.outcome import MutantResult, MutationReport, Outcome, ProbeResult
 from harness.records.plan import Tier
@@ -47,6 +48,8 @@ class Job:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     full: bool = False
     whole: bool = True  # the whole catalogue; False: a selection
+    not_applicable: Mapping[str, str] = field(default_factory=dict)  # mutants that the subject cannot have, and why
+    is_relayed: bool = False  # faults of the relay: nothing is planted, and a relay without a fault must change nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def run_job(job: Job, workshop: Workshop, columns: Columns, watcher: Watcher) ->
         probes=tuple(found),
         unproven=unproven(_claimed(job, workshop), ordered) if len(ordered) == len(job.mutants) else (),
         not_tested=_not_tested(workshop),
+        not_applicable=dict(job.not_applicable),
         baseline=_red(workshop),
         problems=job.catalogue_problems,
         whole=job.whole,
@@ -178,7 +182,8 @@ def _probe(job: Job, runnable: Sequence[Mutant], workshop: Workshop, columns: Co
         found.append(result)
         watcher.probe(result)
 
-    tell(columns.submit(lambda _: probes.apply_revert(workshop, runnable)).result())
+    if not job.is_relayed:
+        tell(columns.submit(lambda _: probes.apply_revert(workshop, runnable)).result())
     checks = _asked(job, workshop)
     nodes = tuple(dict.fromkeys(node for mutant in runnable for node in mutant.test_killers))
     plan_pair = [columns.submit(_record_clean(workshop, checks, fresh=fresh)) for fresh in (True, False)] if checks else []
@@ -201,6 +206,9 @@ def _probe_checks(
         return
     assert clean.run is not None
     plan = clean.run.plan
+    if job.is_relayed:
+        tell(columns.submit(lambda arena: transparent(workshop, plan, clean, _given(arena))).result())
+        return
     harmless = columns.submit(lambda arena: probes.neutral(workshop, plan, clean, _given(arena)))
     lying = columns.submit(lambda arena: probes.forced_fail(workshop, job.forced_fail, plan, clean, _given(arena)))
     tell(harmless.result())

@@ -12,6 +12,7 @@ from harness.fabricate.store import fabricate
 from harness.mutation.arena import Arena
 from harness.mutation.columns import open_column, usable_cores
 from harness.mutation.laws import Laws, laws_of
+from harness.mutation.recipes import recipe_files
 from harness.mutation.world import OpenArenas
 from harness.plans.registry import SLICES
 from harness.subjects.description import load_description
@@ -27,5 +28,5 @@ def laws_and_arenas(description_name: str, recipe: Path, workers: int) -> tuple[
         with ExitStack() as stack:
             yield [stack.enter_context(open_column(description, fixture, workdir, core)) for core in usable_cores(workers)]
 
-    origin = Origin(description_name, recipe.read_text(encoding="utf-8"))
+    origin = Origin(description_name, recipe_files(recipe))
     return laws_of(fixture, ALL_CHECKS, SLICES, description.arms, origin), open_arenas

@@ -51,6 +51,7 @@ def outcomes(
             "checks": list(report.checks),
             "unproven": list(report.unproven),
             "notTested": dict(report.not_tested),
+            "notApplicable": dict(report.not_applicable),
             "baseline": list(report.baseline),
             "problems": list(report.problems),
             "probes": [{"id": each.id, "holds": each.holds, "message": each.message} for each in report.probes],

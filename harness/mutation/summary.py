@@ -43,6 +43,7 @@ def _lines(report: MutationReport, code: ExitCode) -> list[str]:
     lines += [result_line(result) for result in report.results if result.outcome is not Outcome.KILLED]
     lines += [f"redundant: {', '.join(group)}: the same checks kill the same rows" for group in redundant(report.results)]
     lines += [f"not tested: {name} ({one_line(why)})" for name, why in report.not_tested.items()]
+    lines += [f"not applicable: {name} ({one_line(why)})" for name, why in report.not_applicable.items()]
     lines += [f"probe {each.id} FAILS: {one_line(each.message)}" for each in report.probes if not each.holds]
     gaps = len(not_asked(report.checks, report.results))
     if gaps:

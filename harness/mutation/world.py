@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from harness.errors import UsageError
 from harness.mutation.arena import Arena
 from harness.mutation.catalogue import SOURCE_FILE
+from harness.mutation.entry import Mutant
 from harness.mutation.laws import Laws
 from harness.mutation.overlay import Source
 from harness.records.files import read_toml
@@ -23,12 +24,22 @@ OpenArenas = Callable[[Path], AbstractContextManager[Sequence[Arena | None]]]  #
 
 
 @dataclass(frozen=True, slots=True)
+class Fitted:
+    """The mutants that a subject can have, and why it cannot have the others."""
+
+    mutants: tuple[Mutant, ...]
+    not_applicable: Mapping[str, str] = field(default_factory=dict)  # by id
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """What a run needs of the outside."""
 
     source: Source
     laws: Laws
     open_arenas: OpenArenas
+    fit: Callable[[Sequence[Mutant]], Fitted] = lambda mutants: Fitted(tuple(mutants))
+    name: str = ""  # of the subject in a report, where it is not the catalogue's
 
 
 class SourceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

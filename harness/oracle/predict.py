@@ -38,10 +38,10 @@ class Prediction(msgspec.Struct, frozen=True):
     reason: str | None = None
     counts: Counts | None = None
     rounds: tuple[Round, ...] | None = None
-    round_starts: tuple[int, ...] | None = None  # of each round: the index in the reply of the token that begins it
     last: int | None = None  # 1 if the last counted token was not run through the model
     unknown: str = ""  # why counts, rounds, their starts and last are None
     end_place: int | None = None  # where in a block an end token comes, where the rounds alone do not tell
+    round_starts: tuple[int, ...] | None = None  # of each round: the index in the reply of the token that begins it
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _walked(said: Said, walk: Trace, path: str, facts: ArmFacts, reason: str, ca
     )
     rounds = tuple(Round(step.drafts, step.accepted) for step in walk.rounds)
     starts = tuple(step.index for step in walk.rounds)
-    return Prediction(path, facts.drafter, len(said.ids), reason, counts, rounds, starts, walk.last)
+    return Prediction(path, facts.drafter, len(said.ids), reason, counts, rounds, walk.last, round_starts=starts)
 
 
 def _ends(start: Start, request: Request) -> Ids:

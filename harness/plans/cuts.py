@@ -10,12 +10,13 @@ import msgspec
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import STOPS
-from harness.plans.starts import LOOKUP, MAIN, MODEL, PLAIN, TEXT, TEXT_PLAIN, draft, lookup, plain
+from harness.plans.starts import ALWAYS, LOOKUP, MAIN, MODEL, PLAIN, TEXT, TEXT_PLAIN, draft, lookup, plain
 from harness.plans.streams import EndToken, continued, end_token, end_tokens, is_cut_in_block
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Start, Tier
 
 LOOKUP_K = 4
+EACH_PLACE = "each-place"  # role of requests to a start on which the end token must fall on each place of a pack's block
 NEVER = "~~"  # in no reply: streams use ids below 90, and "~" is 93
 CONTEXT_ROOM = 20  # tokens of reply that the twin's context leaves behind a stream's own prompt
 CHARACTERS = "characters"  # role of replies with characters of several bytes, and bytes that are no UTF-8
@@ -51,6 +52,31 @@ def end_token_slice(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
             budget = len(source.reply_ids)
             yield from ask(completion(source, budget, check, role="whole", ignore_eos=True), *starts)
             yield from ask(completion(source, budget, check), *starts)
+    if tier is Tier.DEEP:
+        yield from _at_each_place_of_a_pack(fixture)
+
+
+def _at_each_place_of_a_pack(fixture: Fixture) -> Iterator[Asked]:
+    """On a pack whose drafts all land: each stream ended by a token that comes late, from each beginning of its reply.
+
+    So the token falls on each place of a block: a round delivers a whole one, and beginnings shift it by one.
+    """
+    size = fixture.block_sizes[ALWAYS]
+    for stream in fixture.streams:
+        reply = stream.reply_ids
+        place = next((at for at, token in enumerate(reply) if at >= size and reply.index(token) == at), None)
+        if place is None:  # it says too few different tokens
+            continue
+        name = f"always-end-{reply[place]}"
+        model = f"{MODEL}+eos={_unsaid(fixture)}.{reply[place]}"
+        reference = plain(name, model)
+        starts = (reference, draft(name, pack=ALWAYS, model=model, reference=reference.id))
+        for gone in range(place + 1):
+            source = continued(stream, gone)
+            budget = len(source.reply_ids)
+            whole = completion(source, budget, "end-token", role="whole", ignore_eos=True)
+            yield from ask(whole, *starts)
+            yield from ask(completion(source, budget, "end-token", role=EACH_PLACE), *starts)
 
 
 def end_starts(fixture: Fixture, ended: EndToken | None = None, first: EndToken | None = None) -> tuple[Start, Start]:
@@ -124,9 +150,7 @@ def _cuts(stream: Stream, tier: Tier) -> Iterator[Cut]:
         if stream.name in STOPS:
             yield whole, (text[STOPS[stream.name]],)
     else:
-        yield from (
-            (whole, (text[start : start + size],)) for start in range(whole) for size in range(1, 5) if start + size <= whole
-        )
+        yield from _every_cut(text, whole)
     yield whole, (text[10:13], text[8:11])  # the one listed second is complete first
     yield whole, (text[9:12], text[11:12])  # both completed by one token
     yield whole, (text[11:12], text[9:12])
@@ -134,6 +158,19 @@ def _cuts(stream: Stream, tier: Tier) -> Iterator[Cut]:
     yield 12, (text[10:12] + NEVER,)  # held back until the budget ends
     yield whole, (stream.prompt[-1] + text[0],)  # a stop is looked for in the reply alone
     yield whole, (NEVER, text[4:7], text[5:7], text[6:9], NEVER + text[0], text[12:16], text[3:7], text[2:7])
+
+
+def _every_cut(text: str, whole: int) -> Iterator[Cut]:
+    """Yield a stop that ends with each token, of 1 to 4 characters: alone, at the end of the budget, and with another one."""
+    for end in range(1, whole + 1):
+        for size in range(1, min(end, 4) + 1):
+            stop = text[end - size : end]
+            yield whole, (stop,)
+            yield end, (stop,)
+            if size > 1:
+                yield whole, (text[end - 1 : end], stop)  # both completed by one token, in either order
+                yield whole, (stop, text[end - 1 : end])
+                yield whole, (text[end - 1 : end - 1 + size], stop)  # the one listed second begins before and is complete first
 
 
 def _others(fixture: Fixture, ended: EndToken, tier: Tier) -> tuple[Stream, ...]:
@@ -172,6 +209,7 @@ def _streamed_bodies(fixture: Fixture, tier: Tier) -> Iterator[Body]:
     hit, repeating = fixture.stream("hit-1"), continued(fixture.stream("repeat-1"), 7)
     yield from _two_stops(hit)
     if tier is Tier.MUTATION:
+        yield hit, 12, {"stop": [hit.reply[10:12] + NEVER]}  # its budget ends while text is held back
         return
     yield from _two_stops(repeating)
     sources: Sequence[Stream] = (hit, repeating, fixture.stream("main-1"))

@@ -26,6 +26,9 @@ def logprobs_target(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     whole = completion(source, size, CHECK, logprobs=NUM_ALTERNATIVES)
     yield from ask(whole, *starts, *dumping)
     yield from ask(streamed(source, size, CHECK, logprobs=NUM_ALTERNATIVES), *starts)
+    yield from ask(
+        completion(fixture.stream("hit-1"), 12, CHECK, logprobs=1), *starts
+    )  # long enough for a round, where there are some
     if tier is Tier.MUTATION:
         return
     for request in _others(fixture, source):
@@ -46,7 +49,6 @@ def _rescored(source: Stream, size: int, num_alternatives: int) -> Iterator[Aske
 def _others(fixture: Fixture, source: Stream) -> Iterator[Request]:
     """Yield replies that end inside, that ask for the chosen token alone, that sample, and one of the other dialect."""
     yield completion(source, 24, CHECK, stop=[source.reply[6:8]], logprobs=NUM_ALTERNATIVES)
-    yield completion(fixture.stream("hit-1"), 12, CHECK, logprobs=1)
     yield completion(fixture.stream("main-2"), 5, CHECK, logprobs=0)
     yield _sampled(fixture)
     yield chat(source, 6, CHECK, logprobs=True, top_logprobs=2)

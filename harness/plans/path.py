@@ -12,6 +12,7 @@ from harness.plans.devices import device_requests
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
 from harness.plans.starts import (
+    ALWAYS,
     DEVICE,
     DRAFT,
     FIVE,
@@ -19,6 +20,7 @@ from harness.plans.starts import (
     LOOKUP,
     MAIN,
     MIXED_2,
+    NEVER,
     NPU_DRAFT,
     NPU_PLAIN,
     ONE_OF_EACH_KIND,
@@ -128,6 +130,14 @@ def _hit_miss_decoy(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
             yield from ask(completion(stream, WHOLE_REPLY, "hit-miss-decoy", role=role), PLAIN, LOOKUP)
             if tier is Tier.DEEP:
                 yield from ask(completion(stream, 12, "hit-miss-decoy", role=role), PLAIN, LOOKUP)
+    if tier is Tier.MUTATION:
+        return
+    for role, pack in (("hit", ALWAYS), ("decoy", NEVER)):
+        start = draft(pack, pack=pack)
+        for stream in fixture.streams if tier is Tier.DEEP else fixture.of_role("main")[:2]:
+            request = completion(stream, WHOLE_REPLY, "hit-miss-decoy")
+            yield Asked(PLAIN, request)
+            yield Asked(start, msgspec.structs.replace(request, role=role))
 
 
 def _walked(fixture: Fixture, tier: Tier, check: str) -> Iterable[Request]:

@@ -14,6 +14,7 @@ from harness.plans import (
     fallback,
     grammar,
     known,
+    lengths,
     logprobs,
     near_ties,
     neighbours,
@@ -37,6 +38,7 @@ def _joined(*families: Mapping[str, Slice]) -> Mapping[str, Slice]:
 SLICES: Mapping[str, Slice] = _joined(
     replies.SLICES,
     path.SLICES,
+    lengths.SLICES,
     oracle.SLICES,
     controls.SLICES,
     devices.SLICES,

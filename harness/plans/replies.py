@@ -149,9 +149,10 @@ def budget_prefix(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
         for budget in budgets:
             yield from ask(completion(stream, budget, check), *MAIN)
     if tier is not Tier.MUTATION:
-        ended = end_token(fixture, LOOKUP_K).prompts[LOOKUP_K]  # ends on the last draft of its first block
-        for budget in range(1, LOOKUP_K + 4):
-            yield from ask(completion(ended, budget, check), *end_starts(fixture))
+        prompts = end_token(fixture, LOOKUP_K).prompts  # the last ends on the last draft of its first block
+        for ended in prompts if tier is Tier.DEEP else prompts[LOOKUP_K:]:
+            for budget in range(1, len(ended.reply_ids) + 1 if tier is Tier.DEEP else LOOKUP_K + 4):
+                yield from ask(completion(ended, budget, check), *end_starts(fixture))
 
 
 def _other_drafters(fixture: Fixture, tier: Tier) -> Iterator[Start]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from harness.records.plan import Start
 
 MODEL = "tiny"
+ALWAYS, NEVER = "always", "never"  # packs whose drafts all land, and land never
 ARM_OF_PACK = MappingProxyType({"mixed2": "draft-2", "flip2": "draft-2", "twin2": "draft-2", "window1": "draft-sliding"})
 IDENTITIES = MappingProxyType(
     {"twin2": "draft"}

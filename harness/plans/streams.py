@@ -49,6 +49,11 @@ def lookup_trace(stream: Stream, k: int, budget: int | None = None) -> Trace:
     return trace(stream.prompt_ids, Said(stream.reply_ids, budget or len(stream.reply_ids)), Rules(k=k))
 
 
+def stopped_trace(stream: Stream, k: int, num_tokens: int) -> Trace:
+    """Return the path under prompt lookup of a reply that a stop ends with its token `num_tokens`."""
+    return trace(stream.prompt_ids, Said(stream.reply_ids[:num_tokens], len(stream.reply_ids), stopped=True), Rules(k=k))
+
+
 def is_cut_in_block(stream: Stream, k: int, num_tokens: int) -> bool:
     """Whether a lookup reply of exactly `num_tokens` ends on an accepted draft."""
     walk = trace(stream.prompt_ids, Said(stream.reply_ids[:num_tokens], num_tokens), Rules(k=k))

@@ -14,6 +14,7 @@ class Need(enum.StrEnum):
     COUNTS = "counts"  # what each request drafted and accepted
     PATHS = "paths"  # path and reason of each request, rounds and plain steps
     ROUNDS = "rounds"  # the ids proposed in each round
+    LENGTHS = "lengths"  # how many of each round were accepted
     PREDICTIONS = "predictions"  # of an arm that drafts: an oracle knows its path
     REFUSALS = "refusals"  # refusals name the field that is wrong
     KNOWN_FAULTS = "known-faults"  # its description pins some
@@ -29,6 +30,7 @@ def lacked_by_subject(need: Need, declared: Declared) -> str:
         Need.COUNTS: (declared.reports_counts, "it does not say what a request drafted, so that it drafts at all is not shown"),
         Need.PATHS: (declared.reports_path, "it names neither path nor reason of a request, nor its plain steps"),
         Need.ROUNDS: (declared.reports_rounds, "it does not list its rounds"),
+        Need.LENGTHS: (declared.reports_rounds, "predicted only: it does not list its rounds"),
         Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
         Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
         Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),

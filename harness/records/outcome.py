@@ -79,6 +79,7 @@ class MutationReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     probes: tuple[ProbeResult, ...]
     unproven: tuple[str, ...] = ()  # gate checks that are the killer of no killed mutant
     not_tested: dict[str, str] = {}  # what the subject cannot show, and why
+    not_applicable: dict[str, str] = {}  # mutants that the subject cannot have, and why
     baseline: tuple[str, ...] = ()  # what clean runs found, or how they failed: the baseline is red
     problems: tuple[str, ...] = ()  # of the catalogue as a whole: expired or unknown acceptances
     whole: bool = True  # False: a selection, for which no check is called unproven that it does not name

@@ -89,6 +89,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     starts: tuple[Start, ...]
     checks: tuple[str, ...]  # what this plan lets be judged
     not_tested: dict[str, str] = {}  # what this subject cannot show, and why
+    shuffle: int | None = None  # the seed of its requests' order and of its fresh cases; None: as the slices ask
 
     def start(self, start_id: str) -> Start:
         """Return the start of this name; KeyError if the plan has none."""

@@ -168,6 +168,11 @@ class ArmFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     remembers: bool = False  # its drafter learns from earlier requests, so that paths depend on what came before
     samples_alike: bool = True  # a seeded sampled reply is the plain arm's; else drafting takes other random numbers
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether a request's path depends on the requests before it."""
+        return self.prefix_cache or self.remembers
+
 
 class Declared(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The part of a subject's description that judging needs; it travels with the recordings."""

@@ -31,12 +31,19 @@ class Mutation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: dict[str, str]
 
 
+class RecipeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A recipe's file, whole, so that it can be fabricated again."""
+
+    file: str  # its name, without a folder
+    fabricated: str  # name and content hash of what it was fabricated as
+    text: str
+
+
 class Replay(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What `draftproof replay` needs, and nothing beside it but the subject itself."""
 
     subject: str  # a shipped description's name, or a path to one
-    recipe: str  # name and content hash of what was fabricated
-    recipe_text: str  # the recipe's file, so that it can be fabricated again
+    recipes: tuple[RecipeFile, ...]  # the run's own first, then its companions
     finding: Finding
     attempts: tuple[Attempt, ...]  # the smallest first; the next is asked where one does not repeat it
     traced: bool = True

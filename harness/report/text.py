@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness.records.finding import Finding, Judgement
+from harness.records.plan import Plan
 from harness.records.recording import REAL_DEVICE, Recording, Run
 from harness.report.divergence import divergence_lines
 from harness.report.escape import printable
@@ -26,7 +27,7 @@ def gate_table(run: Run, judgement: Judgement) -> str:
     lines.append("")
     lines.append(
         f"{judgement.verdict.value}: {len(judgement.results)} checks examined {examined} answers of {rows[-1][1]} requests, "
-        f"{len(judgement.counted)} findings; recipe {run.plan.recipe}"
+        f"{len(judgement.counted)} findings; recipe {run.plan.recipe}{_drawn_by(run.plan)}"
     )
     lines += [printable(line) for line in known_lines(run, judgement)]
     lines += [printable(f"{result.check}: {note}") for result in judgement.results for note in result.notes]
@@ -43,18 +44,24 @@ def findings_text(findings: Sequence[Finding], most: int = 10) -> str:
         place = f"{finding.start}: {finding.request}" if finding.request else finding.start or "the run"
         lines.append(f"{finding.check} [{finding.verdict.value}] at {printable(place)}")
         lines.append(f"  {printable(finding.message)}")
-        if finding.first_difference is not None and finding.divergence is None:
-            lines.append(f"  first difference at index {finding.first_difference}")
-        if finding.want is not None or finding.got is not None:
-            lines.append(f"  want {printable(_around(finding.want, finding.first_difference))}")
-            lines.append(f"  got  {printable(_around(finding.got, finding.first_difference))}")
-        if finding.divergence is not None:
-            lines += [f"  {line}" for line in divergence_lines(finding.divergence)]
+        lines += [f"  {line}" for line in _difference(finding)]
         if finding.repeat:
             lines.append(f"  repeat: {finding.repeat}")
     if len(findings) > most:
         lines.append(f"and {len(findings) - most} more findings")
     return "\n".join(lines)
+
+
+def _difference(finding: Finding) -> Iterator[str]:
+    """Yield what was wanted and got: of a reply the place at which it left the right one, of anything else both values."""
+    if finding.divergence is not None:
+        yield from divergence_lines(finding.divergence)
+        return
+    if finding.first_difference is not None:
+        yield f"first difference at index {finding.first_difference}"
+    if finding.want is not None or finding.got is not None:
+        yield f"want {printable(_around(finding.want, finding.first_difference))}"
+        yield f"got  {printable(_around(finding.got, finding.first_difference))}"
 
 
 def _around(value: Any, index: int | None) -> str:
@@ -64,6 +71,10 @@ def _around(value: Any, index: int | None) -> str:
         return f"[{begin}:] {value[begin : begin + 16]!r} of {len(value)}"
     shown = repr(value)
     return shown if len(shown) <= MAX_VALUE else f"{shown[:MAX_VALUE]}... ({len(shown)} characters)"
+
+
+def _drawn_by(plan: Plan) -> str:
+    return "" if plan.shuffle is None else f"; shuffle {plan.shuffle}"
 
 
 def _row(recording: Recording) -> tuple[str, ...]:

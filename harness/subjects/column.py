@@ -169,7 +169,7 @@ class Launcher:
             folders = [str(folder) for folder in (places.model, places.pack) if folder]
             job = self._job(command, str(scratch), cpu_budget_s)
             watched = (*self._description.watched_paths, *((device.watched,) if device else ()))
-            interest = Interest(watched, _real(folders), device)
+            interest = Interest(watched, _real(folders), device, self._description.launch.is_wrapper)
             return self._settle(job, interest, listener.fileno() if listener else None), scratch, port
         finally:
             if listener is not None:

@@ -25,6 +25,7 @@ class Interest:
     watched: tuple[str, ...]  # shell patterns
     holding: tuple[str, ...]  # real paths of the folders whose opened files are listed
     device: GivenDevice | None = None  # what it was told to open
+    is_wrapped: bool = False  # the launched process only starts it
 
 
 class Stay:
@@ -74,7 +75,10 @@ class Stay:
         os.close(self._pipe)
         os.close(self._leash.pidfd)
         evidence = report.evidence
-        trace = judge(evidence, self._interest.watched, self._interest.holding, brackets) if evidence else NOT_TRACED
+        asked = self._interest
+        trace = NOT_TRACED
+        if evidence:
+            trace = judge(evidence, asked.watched, asked.holding, brackets, is_wrapped=asked.is_wrapped)
         cause = _cause(report, self._job.cpu_budget_s)
         return Ended(
             exit_status=None if cause is Cause.ENDED else report.exit_status,

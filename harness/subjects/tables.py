@@ -38,6 +38,7 @@ class Launch(Strict, frozen=True):
     options: dict[str, tuple[str, ...]] = {}
     hands_over_socket: bool = False  # it takes a listening socket as descriptor 3 (LISTEN_FDS, LISTEN_PID)
     needs_port: bool = False  # it cannot pick one itself, or does not say which: {port} is a free one
+    is_wrapper: bool = False  # the command only starts the engine, whose own process is its child
 
 
 class Arm(Strict, frozen=True):

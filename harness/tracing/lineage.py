@@ -1,7 +1,7 @@
 """Whose thread made a call: the subject's own process, or one that it started. Knows clones, and no path.
 
-The keeper forks a guard and the guard forks the subject, so the subject's process is two forks away from the keeper; its
-threads are no forks.
+The keeper forks a guard and the guard forks the launched process, which is two forks away from the keeper; threads are no forks.
+The launched process is the subject, or a wrapper whose child is.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 from harness.tracing.strace import Call
 
-NUM_FORKS = 2  # from the keeper to the subject
+NUM_FORKS = 2  # from the keeper to the launched process
 
 
 class Lineage:
     """The threads of one stay by how they were made."""
 
-    def __init__(self, calls: Iterable[Call], keeper: int) -> None:
+    def __init__(self, calls: Iterable[Call], keeper: int, *, is_wrapped: bool = False) -> None:
         self._keeper = keeper
+        self._num_forks = NUM_FORKS + is_wrapped
         self._births: dict[int, list[Call]] = {}  # in the order of the log
         for call in calls:
             if call.child is not None:
@@ -37,7 +38,7 @@ class Lineage:
             seen.add(birth)
             num_forks += not birth.makes_thread
             tid, offset = birth.tid, birth.offset
-        return num_forks == NUM_FORKS
+        return num_forks == self._num_forks
 
     def _birth(self, tid: int, offset: int) -> Call | None:
         """Return the clone that made the thread: the last one before; else the first, whose line may come after its child's."""

@@ -40,8 +40,18 @@ class Evidence:
     is_whole: bool = False  # the log is at its end: the keeper must have its exit line too
 
 
-def judge(evidence: Evidence, watched: Sequence[str], holding: Sequence[str], brackets: Sequence[Bracket] = ()) -> Trace:
-    """Return what the subject opened. `watched`: shell patterns; `holding`: folders whose opened files are listed."""
+def judge(
+    evidence: Evidence,
+    watched: Sequence[str],
+    holding: Sequence[str],
+    brackets: Sequence[Bracket] = (),
+    *,
+    is_wrapped: bool = False,
+) -> Trace:
+    """Return what the subject opened. `watched`: shell patterns; `holding`: folders whose opened files are listed.
+
+    `is_wrapped`: the launched process only starts the subject, whose own process is its child.
+    """
     log = parse(evidence.content, evidence.offset)
     blind = [*evidence.problems, *(f"a line of the tracer's log cannot be read: {line!r}" for line in log.unparsed[:3])]
     start = _nonce_call(log, evidence.start_nonce)
@@ -61,7 +71,7 @@ def judge(evidence: Evidence, watched: Sequence[str], holding: Sequence[str], br
     return Trace(
         traced=True,
         blind=tuple(blind),
-        events=tuple(_events(calls, watched, brackets, Lineage(log.calls, keeper))),
+        events=tuple(_events(calls, watched, brackets, Lineage(log.calls, keeper, is_wrapped=is_wrapped))),
         opened=tuple(path for call in opens if (path := _opened_path(call, watched, holding))),
         num_opens=len(opens),
     )

@@ -16,8 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
+from harness.fabricate.located import Located
 from harness.fabricate.store import fabricate
-from harness.gate import DEFAULT_RECIPE, Located
+from harness.gate import DEFAULT_RECIPE
+from harness.mutation.recipes import recipe_files
 from harness.oracle.expect import Oracle
 from harness.oracle.resume import num_prefill_passes
 from harness.plans.order import CONTEXT, LONG_BUDGET, PROBE, PROBE_DEADLINE_S
@@ -81,9 +83,8 @@ class Bench:
 
     def keep(self, plan: Plan, finding: Finding) -> None:
         """Write what repeats a finding."""
-        recipe = DEFAULT_RECIPE.read_text(encoding="utf-8")
         attempts = (Attempt("the sequence", plan),)
-        write_json(self.replay_path, Replay("forward-serve", self.fixture.recipe, recipe, finding, attempts, traced=False))
+        write_json(self.replay_path, Replay("forward-serve", recipe_files(DEFAULT_RECIPE), finding, attempts, traced=False))
 
     def _known_starts(self) -> tuple[Start, ...]:
         """The probe alone and once more on this arm; and the plain replies that an arm with a cache is predicted from."""

@@ -11,8 +11,9 @@ from harness import replay as replay_module
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
 from harness.errors import FileFormatError, UsageError
-from harness.fabricate.store import content_digest
+from harness.fabricate.recipe import read_recipe
 from harness.gate import DEFAULT_RECIPE, GateOptions
+from harness.mutation.recipes import recipe_files
 from harness.records.files import read_json, write_json
 from harness.records.finding import Finding, Verdict
 from harness.records.plan import Plan
@@ -22,8 +23,6 @@ from harness.replay import Replayed, attempt_text, keep, replayed
 from tests.harness.checks import families
 from tests.harness.checks.ideal import Fault
 
-TEXT = DEFAULT_RECIPE.read_text(encoding="utf-8")
-HERE = f"tiny@{content_digest(TEXT.encode())}"
 FAULTY = Fault.FIRST_UNSEEN
 
 
@@ -35,7 +34,7 @@ def a_replay(**changes: object) -> Replay:
     run = a_run(FAULTY)
     (finding, *_) = judge(run, ALL_CHECKS).findings
     attempts = (Attempt("alone", run.plan), Attempt("behind", run.plan))
-    whole = Replay("forward-serve", HERE, TEXT, finding, attempts)
+    whole = Replay("forward-serve", recipe_files(DEFAULT_RECIPE), finding, attempts)
     return msgspec.structs.replace(whole, **changes)
 
 
@@ -138,9 +137,29 @@ def test_a_fault_whose_anchor_is_gone_is_refused_by_name(tmp_path: Path) -> None
         list(replayed(written(tmp_path, mutation=Mutation("unseen", (edit,), {}))))
 
 
-def test_a_recipe_that_is_fabricated_as_other_bytes_is_refused_before_it_is(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"finding\.json: recorded on tiny@000, its recipe is fabricated as tiny@[0-9a-f]+ here"):
-        list(replayed(written(tmp_path, recipe="tiny@000")))
+@pytest.mark.parametrize("at", [0, 1], ids=["its-own", "a-companion's"])
+def test_a_recipe_that_is_fabricated_as_other_bytes_is_refused_before_it_is(at: int, tmp_path: Path) -> None:
+    recipes = list(recipe_files(DEFAULT_RECIPE))
+    name = recipes[at].fabricated.partition("@")[0]
+    recipes[at] = msgspec.structs.replace(recipes[at], fabricated=f"{name}@000")
+    with pytest.raises(
+        UsageError, match=rf"finding\.json: recorded on {name}@000, its recipe is fabricated as {name}@[0-9a-f]+ he"
+    ):
+        list(replayed(written(tmp_path, recipes=tuple(recipes))))
+
+
+def test_a_recipe_is_written_nowhere_but_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    (own, *others) = recipe_files(DEFAULT_RECIPE)
+    recipes = (msgspec.structs.replace(own, file="../tiny.toml"), *others)
+    with pytest.raises(UsageError, match=r"finding\.json: recipes: file='\.\./tiny\.toml' is a path; use a file's name"):
+        list(replayed(written(tmp_path, recipes=recipes)))
+
+
+def test_a_recipe_carries_its_companions() -> None:
+    files = recipe_files(DEFAULT_RECIPE)
+    assert files[0].file == "tiny.toml"
+    assert {one.file for one in files[1:]} == set(read_recipe(DEFAULT_RECIPE).companions) != set()
+    assert all((DEFAULT_RECIPE.parent / one.file).read_text() == one.text for one in files)
 
 
 def test_a_check_that_nobody_knows_is_refused_by_name(tmp_path: Path) -> None:

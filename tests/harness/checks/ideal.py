@@ -234,7 +234,7 @@ class _Engine:
         if self.faults & {Fault.NOTHING_DRAFTED, Fault.NEVER_PROPOSES} or self._lacks_taps:
             return []
         if self.start.pack is not None:
-            return list(self.script.drafts(self.request.prompt_ids, emitted)[:room])
+            return list(self.script.drafts(self.request.prompt_ids, emitted, self.start.pack)[:room])
         return self._looked_up(room)
 
     @property

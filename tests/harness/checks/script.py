@@ -17,6 +17,7 @@ from harness.records.fixture import Stream
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Run
 
+NEVER_SAID = 93  # the script's tokens are below 90
 PACK_K = 7
 CONTEXT = 1024
 WEIGHTS = "of-tiny"  # all models of the plan are twins of one
@@ -42,12 +43,14 @@ class Script:
         """Return the reply that a stream prescribes after a prompt; () where none does."""
         return next((stream.reply_ids for stream in self.streams if stream.prompt_ids == prompt), ())
 
-    def drafts(self, prompt: tuple[int, ...], num_emitted: int) -> tuple[int, ...]:
-        """Return what a pack drafts behind the last of so many tokens of the reply."""
-        num_right = (len(prompt) + num_emitted) * 7 % 11 % (PACK_K + 1)
+    def drafts(self, prompt: tuple[int, ...], num_emitted: int, pack: str = "mixed") -> tuple[int, ...]:
+        """Return what a pack drafts behind the last of so many tokens of the reply: all of it right, none, or some."""
+        if pack == "never":
+            return (NEVER_SAID,) * PACK_K
+        last = self.token(prompt, num_emitted - 1)
+        num_right = PACK_K if pack == "always" else ((len(prompt) + num_emitted) * 7 + last) % 11 % (PACK_K + 1)
         reply = self.prescribed(prompt)
         num_right = min(num_right, len(reply) - num_emitted) if reply else num_right
-        last = self.token(prompt, num_emitted - 1)
         return tuple(
             self.token(prompt, num_emitted + slot) if slot < num_right else (last + slot + 1) % 90 for slot in range(PACK_K)
         )
@@ -96,7 +99,7 @@ def _draftings(plan: Plan, pack: str, script: Script) -> Iterator[Drafting]:
         ids = request.prompt_ids
         for emitted in range(1, min(request.max_tokens, CONTEXT - len(request.prompt_ids)) + 1):
             ids = (*ids, script.token(request.prompt_ids, emitted - 1))
-            drafts = script.drafts(request.prompt_ids, emitted)
+            drafts = script.drafts(request.prompt_ids, emitted, pack)
             assert blocks.setdefault(ids, Block(drafts, (SURE,) * PACK_K)).drafts == drafts, "not a function of the sequence"
     for ids in longest(list(blocks)):
         places = {place: blocks[ids[: place + 1]] for place in range(len(ids)) if ids[: place + 1] in blocks}

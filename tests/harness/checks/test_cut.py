@@ -55,6 +55,7 @@ def test_the_first_request_of_a_start_has_nothing_before_it() -> None:
 def test_a_reply_that_is_held_against_a_longer_one_needs_the_longer_one_too() -> None:
     run, finding = broken("budget-prefix", "lookup", "repeat-1/8")
     alone = attempts(run, finding)[0]
+    assert alone.name == "with its check's others to that prompt"
     assert {"repeat-1/24", "repeat-1/8"} <= set(asked(alone.plan)["lookup"])
 
 

@@ -227,6 +227,29 @@ def test_a_prompt_that_does_not_go_by_its_role_is_a_finding(request_id: str, cou
     assert (got.start, got.request, got.verdict) == ("lookup", request_id, Verdict.NOT_ENGAGED)
 
 
+@pytest.mark.parametrize(
+    ("start_id", "counts"),
+    [
+        ("always/draft", {"accepted": 0}),
+        ("always/draft", {"rounds": 23}),
+        ("never/draft", {"accepted": 1}),
+        ("never/draft", {"drafted": 0}),
+    ],
+)
+def test_a_pack_whose_drafts_all_land_is_a_hit_and_one_whose_never_do_a_decoy(start_id: str, counts: dict[str, int]) -> None:
+    run = altered(run_of("hit-miss-decoy", tier=Tier.GATE), start_id, "main-2/24", counts=counts)
+    (got,) = findings("hit-miss-decoy", run)
+    assert (got.start, got.request, got.verdict) == (start_id, "main-2/24", Verdict.NOT_ENGAGED)
+
+
+@pytest.mark.parametrize(("pack", "role"), [("always", "hit"), ("never", "decoy")])
+def test_hit_miss_decoy_is_blind_where_packs_are_asked_and_one_kind_of_them_is_missing(pack: str, role: str) -> None:
+    run = run_of("hit-miss-decoy", tier=Tier.GATE)
+    starts = tuple(start for start in run.plan.starts if start.pack != pack)
+    run = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, starts=starts))
+    assert blind(findings("hit-miss-decoy", run)) == [f"the plan asks no {role} prompt of a pack"]
+
+
 @pytest.mark.parametrize("role", ["hit", "miss", "decoy"])
 def test_hit_miss_decoy_is_blind_without_a_prompt_of_each_role(role: str) -> None:
     run = run_of("hit-miss-decoy")

@@ -25,6 +25,7 @@ LAWS = {
     "exact-drafts": Verdict.WRONG_PATH,
     "accounting": Verdict.WRONG_PATH,
     "hit-miss-decoy": Verdict.NOT_ENGAGED,
+    "accept-lengths": Verdict.BLIND,
     "fallback-round": Verdict.WRONG_PATH,
     "request-order": Verdict.MISMATCH,
     "prefix-cache": Verdict.MISMATCH,

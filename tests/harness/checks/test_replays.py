@@ -10,11 +10,12 @@ from harness.checks.registry import ALL_CHECKS
 from harness.checks.replays import MOST, MOST_OF_START, Origin, named, replays_of
 from harness.records.finding import Finding, Verdict
 from harness.records.recording import Run
-from harness.records.replay import Mutation, Replay
+from harness.records.replay import Mutation, RecipeFile, Replay
 from tests.harness.checks import families
 from tests.harness.checks.ideal import Fault
 
-ORIGIN = Origin("forward-serve", "name = 'tiny'\n")
+RECIPES = (RecipeFile("tiny.toml", "tiny@test", "name = 'tiny'\n"),)
+ORIGIN = Origin("forward-serve", RECIPES)
 
 
 def kept(run: Run) -> dict[tuple[str, str, str], Replay]:
@@ -25,7 +26,7 @@ def test_a_kept_finding_holds_all_that_repeats_it() -> None:
     run = families.run_of("exact-drafts", Fault.EARLIEST, arms=("lookup",))
     (place, replay), *_ = kept(run).items()
     assert place == (replay.finding.check, replay.finding.start, replay.finding.request)
-    assert (replay.subject, replay.recipe, replay.recipe_text) == ("forward-serve", "tiny@test", "name = 'tiny'\n")
+    assert (replay.subject, replay.recipes) == ("forward-serve", RECIPES)
     assert (replay.traced, replay.mutation) == (True, None)
     read = msgspec.json.decode(msgspec.json.encode(replay), type=Replay)
     assert (read.attempts, read.finding.message) == (replay.attempts, replay.finding.message)
@@ -35,7 +36,7 @@ def test_a_kept_finding_holds_all_that_repeats_it() -> None:
 def test_a_planted_fault_travels_with_its_findings() -> None:
     run = families.run_of("exact-drafts", Fault.EARLIEST)
     mutation = Mutation("earliest", (), {"SWITCH": "1"})
-    origin = Origin("forward-serve", "", mutation)
+    origin = Origin("forward-serve", (), mutation)
     replays = replays_of(Evidence(run), judge(run, ALL_CHECKS).findings, ALL_CHECKS, origin)
     assert [replay.mutation for replay in replays.values()] == [mutation] * len(replays) != []
 

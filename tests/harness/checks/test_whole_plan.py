@@ -34,7 +34,7 @@ KILLERS = {
     Fault.SHORT_FIRST: {"exact-drafts"},
     Fault.REJECTED_INDEXED: {"exact-drafts"},
     Fault.FIRST_UNSEEN: {"same-reply", "hit-miss-decoy"},
-    Fault.CAPPED_LOW: {"exact-counts"},
+    Fault.CAPPED_LOW: {"accept-lengths", "exact-counts"},
 }
 
 

@@ -9,11 +9,11 @@ import pytest
 from harness.errors import FileFormatError, UsageError
 from harness.fabricate import build as building
 from harness.fabricate import store
+from harness.fabricate.located import Located
 from harness.fabricate.pack_twins import pack_twin
 from harness.fabricate.recipe import Recipe
 from harness.fabricate.store import fabricate
 from harness.fabricate.twins import twin
-from harness.gate import Located
 from harness.records.fixture import Fixture, Stream
 from tests.harness.fabricate.conftest import SMALL_RECIPE
 

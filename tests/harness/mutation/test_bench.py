@@ -11,7 +11,7 @@ from harness.mutation.entry import Mutant
 from harness.records.outcome import MutantResult, Outcome
 from harness.records.plan import Tier
 from tests.harness.mutation import toy
-from tests.harness.mutation.toy import ToyArena, mutant
+from tests.harness.mutation.toy import RECIPES, ToyArena, mutant
 
 TWICE = "return str(number + number)"
 ROUNDS = 'return number if arm == "lookup" else 0'
@@ -170,10 +170,6 @@ def test_what_a_wrong_killer_found_is_kept_with_the_fault_and_a_kill_keeps_nothi
     for replay in finished.replays.values():
         assert replay.mutation is not None
         assert [(edit.find, edit.replace) for edit in replay.mutation.edits] == [(TWICE, "return str(number)")]
-        assert (replay.subject, replay.recipe_text, replay.attempts[0].plan.checks) == (
-            "toy",
-            "name = 'toy'",
-            (replay.finding.check,),
-        )
+        assert (replay.subject, replay.recipes, replay.attempts[0].plan.checks) == ("toy", RECIPES, (replay.finding.check,))
     killed = mutant(TWICE, "return str(number)", "same-reply")
     assert run_mutant(toy.workshop(tmp_path / "2"), killed, ToyArena()).replays == {}

@@ -49,7 +49,7 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 
 
 def arena(spy: Spy) -> ColumnArena:
-    folders = columns.FixtureFolders(FIXTURE)
+    folders = columns.Located(FIXTURE)
     launcher: Any = spy
     control = Trace(traced=True, num_opens=9)
     return ColumnArena(DESCRIPTION, folders, Path("/nowhere"), 1, launcher, control, ("/dev/accel9",), Oracle(folders))

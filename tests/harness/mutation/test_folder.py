@@ -35,7 +35,7 @@ def test_a_mutant_leaves_its_log_and_its_diff_whatever_bytes_they_hold(tmp_path:
 def test_what_a_mutant_found_against_the_expectation_lies_in_a_folder_of_its_own(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "toy", NOW)
     finding = Finding("same-reply", Verdict.MISMATCH, "lookup", "r/1", "ids differs")
-    replay = Replay("toy", "toy@1", "", finding, ())
+    replay = Replay("toy", (), finding, ())
     folder.save(Finished(result(name="one"), "", "", {("same-reply", "lookup", "r/1"): replay}))
     (path,) = (folder.path / "replays" / "one").iterdir()
     assert (path.name, read_json(path, Replay)) == ("01_same-reply_lookup_r-1.json", replay)

@@ -36,6 +36,7 @@ from harness.records.finding import Verdict
 from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Recording, Reply, Run, Trace
+from harness.records.replay import RecipeFile
 
 ENGINE = textwrap.dedent(
     '''\
@@ -244,8 +245,11 @@ def source(root: Path) -> Source:
     return Source(root, ("toy",))
 
 
+RECIPES = (RecipeFile("toy.toml", "toy@1", "name = 'toy'"),)
+
+
 def laws() -> Laws:
-    return laws_of(FIXTURE, CHECKS, SLICES, ("plain", "lookup"), Origin("toy", "name = 'toy'"))
+    return laws_of(FIXTURE, CHECKS, SLICES, ("plain", "lookup"), Origin("toy", RECIPES))
 
 
 def workshop(tmp_path: Path, run_nodes: Any = None) -> Workshop:

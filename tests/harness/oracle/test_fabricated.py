@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.fabricate.certificate import FILE_NAME, Certificate
+from harness.fabricate.located import Located
 from harness.fabricate.recipe import read_recipe
 from harness.fabricate.store import fabricate
-from harness.gate import DEFAULT_RECIPE, Located
+from harness.gate import DEFAULT_RECIPE
 from harness.oracle.container64 import read_container
 from harness.oracle.pack64 import read_pack
 from harness.oracle.packs import FLOAT32_MARGIN

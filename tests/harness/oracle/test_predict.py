@@ -37,6 +37,7 @@ def test_the_lookup_arm_is_predicted_whole() -> None:
         counts=Counts("spec", "lookup", 1, 4, 2, 2, 6, 0, None, "-"),
         rounds=(Round((2, 3, 4, 0), 2),),
         last=1,
+        round_starts=(0,),
     )
 
 
@@ -90,7 +91,8 @@ def test_without_expectations_a_draft_arm_is_predicted_in_path_reason_and_tokens
     got = predict(DRAFT, ask(len(ids) if finish == "length" else 4), plain_answer(ids, finish, stop_reason), DECLARED)
     last = len(ids) if not unknown else None
     counts = None if unknown else Counts("spec", "dflash", 0, 0, 0, 0, len(ids), 0, None, reason)
-    assert got == Prediction("spec", "dflash", len(ids), reason, counts, None if unknown else (), last, unknown)
+    rounds = None if unknown else ()
+    assert got == Prediction("spec", "dflash", len(ids), reason, counts, rounds, last, unknown, round_starts=rounds)
 
 
 def test_an_end_token_inside_the_first_block_is_accepted_by_nobody() -> None:

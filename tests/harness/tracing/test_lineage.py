@@ -85,3 +85,20 @@ def test_an_event_says_whether_a_child_made_it(birth: str, want: bool) -> None:
     content = "".join(f"{one}\n" for one in lines).encode()
     (event,) = judge(Evidence(content, 0, "/start", "/end"), ("/dev/accel*",), ()).events
     assert (event.call, event.by_child) == ("ioctl", want)
+
+
+@pytest.mark.parametrize(
+    ("lines", "want"),
+    [
+        ((opens(SUBJECT),), False),  # the wrapper itself
+        ((fork(SUBJECT, 8), opens(8)), True),
+        ((thread(SUBJECT, 8), opens(8)), False),
+        ((fork(SUBJECT, 8), thread(8, 9), opens(9)), True),
+        ((fork(SUBJECT, 8), fork(8, 9), opens(9)), False),
+    ],
+    ids=["wrapper", "subject", "thread of the wrapper", "thread of the subject", "child of the subject"],
+)
+def test_behind_a_wrapper_the_subject_is_one_fork_further(lines: tuple[str, ...], want: bool) -> None:
+    log = logged(*BIRTH, *lines)
+    call = [call for call in log.calls if call.path == "/x"][-1]
+    assert Lineage(log.calls, KEEPER, is_wrapped=True).is_subject(call.tid, call.offset) is want
