@@ -36,7 +36,9 @@ def test_judge_says_that_expectations_were_computed_anew_and_judges_by_those(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = families.run_of("exact-drafts")
-    monkeypatch.setattr(shell, "recomputed", lambda run, _recipe: msgspec.structs.replace(run, expectations=right.expectations))
+    monkeypatch.setattr(
+        "harness.gate.recomputed", lambda run, _recipe: msgspec.structs.replace(run, expectations=right.expectations)
+    )
     path = recorded(tmp_path, msgspec.structs.replace(right, expectations=None))
     result = CliRunner().invoke(shell.app, ["judge", path, "--recompute"])
     assert (result.exit_code, result.stderr) == (0, "expectations: computed anew from tiny@test\n")

@@ -43,7 +43,7 @@ def test_the_closing_line_counts_what_is_there_lost_and_missing() -> None:
 
 @pytest.mark.parametrize(("items", "code"), [(FOUND.items, 3), (FOUND.items[:2], 0)])
 def test_the_command_ends_with_3_where_something_is_missing(items: tuple[Item, ...], code: int, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(command, "checkup", lambda _description, _cache: Checkup("", items))
+    monkeypatch.setattr("harness.subjects.doctor.checkup", lambda _description, _cache: Checkup("", items))
     for words, holds in ((["doctor"], "the program strace"), (["doctor", "--json"], '"what":"the program strace"')):
         monkeypatch.setattr("sys.argv", ["draftproof", *words])
         with pytest.raises(SystemExit) as ended:
