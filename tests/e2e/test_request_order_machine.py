@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from harness.gate import ROOT
+from harness.defaults import ROOT
 from harness.plans.starts import CACHED_DRAFT, CACHED_LOOKUP, DRAFT, LOOKUP
 from harness.records.files import read_json
 from harness.records.finding import Verdict
