@@ -157,6 +157,27 @@ class ShiftedRounds(CountsFault):
 
 
 @dataclass(slots=True)
+class CappedRounds(CountsFault):
+    """No round proposes or lands more than so many drafts; what it would have landed beyond took plain steps."""
+
+    most: int = 3
+
+    def change(self, record: Record) -> Record:
+        """See CountsFault; only an answer lists its rounds."""
+        if "per_round" not in record:
+            return record
+        rounds = [[drafts[: self.most], min(accepted, self.most)] for drafts, accepted in record["per_round"]]
+        accepted = sum(one[1] for one in rounds)
+        return {
+            **record,
+            "drafted": sum(len(one[0]) for one in rounds),
+            "accepted": accepted,
+            "plain": record["plain"] + record["accepted"] - accepted,
+            "per_round": rounds,
+        }
+
+
+@dataclass(slots=True)
 class OtherLines(Fault):
     """The log line of a request is written so many times: twice, or not at all."""
 

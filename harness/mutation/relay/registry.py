@@ -32,6 +32,7 @@ FAULTS: Mapping[str, type[Fault]] = {
     "counts-width-times-rounds": counts.WidthTimesRounds,
     "counts-plain": counts.PlainCounts,
     "rounds-shifted": counts.ShiftedRounds,
+    "rounds-capped": counts.CappedRounds,
     "line-times": counts.OtherLines,
     "metrics-frozen": counts.FrozenMetrics,
     "stream-tail-lost": streams.LostTail,

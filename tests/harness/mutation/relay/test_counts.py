@@ -69,6 +69,15 @@ def test_line_answer_and_stream_tell_the_same_changed_counts(name: str, table: A
     assert {key: told[key] for key in told if key != "id"} == {key: record[key] for key in record if key != "per_round"}
 
 
+def test_rounds_that_are_capped_add_up_and_keep_the_number_of_tokens() -> None:
+    one = fault("rounds-capped", most=1, witnesses=["answer"])
+    assert isinstance(one, CountsFault)
+    want = {"drafted": 2, "accepted": 2, "plain": 2, "per_round": [[[11], 1], [[14], 1]]}
+    assert counted(one) == {**RECORD, **want}
+    assert one.line(LINE) is None
+    assert counted(fault("rounds-capped", most=4)) == RECORD  # type: ignore[arg-type]
+
+
 def test_counts_of_a_plain_reply_keep_the_number_of_its_tokens() -> None:
     record = counted(fault("counts-plain"))  # type: ignore[arg-type]
     before, after = (one["rounds"] + one["plain"] + one["accepted"] for one in (RECORD, record))
