@@ -30,7 +30,7 @@ def lacked_by_subject(need: Need, declared: Declared) -> str:
         Need.COUNTS: (declared.reports_counts, "it does not say what a request drafted, so that it drafts at all is not shown"),
         Need.PATHS: (declared.reports_path, "it names neither path nor reason of a request, nor its plain steps"),
         Need.ROUNDS: (declared.reports_rounds, "it does not list its rounds"),
-        Need.LENGTHS: (declared.reports_rounds, "predicted only: it does not list its rounds"),
+        Need.LENGTHS: (declared.reports_rounds and not declared.reserves_token, _why_no_lengths(declared)),
         Need.REFUSALS: (declared.names_refusals, "its refusals do not name a field"),
         Need.KNOWN_FAULTS: (bool(declared.known_faults), "its description pins no fault"),
         Need.CAPABILITIES: (any(declared.capabilities.values()), "its description declares no capabilities"),
@@ -39,6 +39,12 @@ def lacked_by_subject(need: Need, declared: Declared) -> str:
     }
     is_shown, why = shown.get(need, (True, ""))
     return "" if is_shown else why
+
+
+def _why_no_lengths(declared: Declared) -> str:
+    if not declared.reports_rounds:
+        return "predicted only: it does not list its rounds"
+    return "none of its replies ends by its budget on an accepted draft, which the law wants to see"
 
 
 def lacked_by_arm(need: Need, facts: ArmFacts, declared: Declared) -> str:
