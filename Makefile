@@ -6,7 +6,7 @@ SUBJECT ?= forward-serve
 SHUFFLES ?= 100
 SEED    ?= $(shell date -u +%Y%m%d)00
 
-.PHONY: gate nightly test check check-static format mutate mutate-full relay mutmut bench test-torch setup
+.PHONY: gate nightly test check check-static format mutate mutate-full relay llama mutmut bench test-torch setup
 
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
@@ -40,6 +40,11 @@ mutate-full: setup   ## the same, every check asked of every mutant, and the too
 
 relay: setup         ## faults of a relay before the subject, which needs no source: `make relay SUBJECT=llama-server`
 	$(BIN)/draftproof mutate --relay --subject $(SUBJECT)
+
+llama: setup         ## llama.cpp's own server behind the gate, then faults of the relay before it
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,llama]'
+	$(BIN)/draftproof run --subject llama-server
+	$(BIN)/draftproof mutate --relay --subject llama-server
 
 mutmut: setup        ## operator mutants of the pure rooms, or of MUTMUT_PATHS="harness/checks forward_serve/decoding/loop.py"
 	$(BIN)/python -m tools.operator_mutants $(MUTMUT_PATHS)
