@@ -107,13 +107,14 @@ def test_a_node_that_does_not_exist_is_no_failure(tmp_path: Path) -> None:
 def test_what_a_test_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     run = run_nodes(tree(tmp_path), names("leaves_a_child"))
     assert list(run.passed) == names("leaves_a_child")
-    alive = [process.info["cmdline"] for process in psutil.process_iter(["cmdline", "status"]) if _is_left(process)]
+    left = [process for process in psutil.process_iter(["cmdline", "cwd"]) if _is_of(process, tmp_path)]
+    _, alive = psutil.wait_procs(left, timeout=5)  # they were killed; that they are gone may take the kernel a moment
     assert alive == []
 
 
-def _is_left(process: psutil.Process) -> bool:
+def _is_of(process: psutil.Process, folder: Path) -> bool:
     words = process.info["cmdline"] or []
-    return any("child-of-a-test" in word for word in words) and process.info["status"] != psutil.STATUS_ZOMBIE
+    return any("child-of-a-test" in word for word in words) and str(process.info["cwd"]).startswith(str(folder))
 
 
 def test_an_import_that_fails_says_why(tmp_path: Path) -> None:
