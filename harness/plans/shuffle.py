@@ -76,7 +76,7 @@ def _drawn(fixture: Fixture, chance: random.Random) -> Iterator[Request]:
         budget = chance.randint(1, len(source.reply_ids))
         if number < NUM_SAMPLED:
             fields = {**chance.choice(SAMPLERS), "seed": chance.randrange(MOST_SEEDS)}
-            yield completion(source, budget + 1, SAMPLED_CHECK, role="sweep", label=FRESH, **fields)
+            yield completion(source, budget + 1, SAMPLED_CHECK, label=FRESH, **fields)
         elif number < NUM_SAMPLED + NUM_GREEDY:
             yield completion(source, budget, GREEDY_CHECK, label=FRESH)
         else:

@@ -98,6 +98,12 @@ def test_fresh_cases_are_asked_of_the_main_arms_by_their_seed_and_only_for_check
     assert with_fresh_cases(few, fixture(), 1) == few
 
 
+def test_fresh_cases_sampled_ones_too_are_left_of_a_plan_that_is_fitted_to_the_engine() -> None:
+    got = gate.plan_of(gate.GateOptions(shuffle=3), fixture())
+    fresh = [request for request in got.start("draft").requests if request.id.endswith(f"/{FRESH}")]
+    assert (len(fresh), sum(not request.is_greedy for request in fresh), got.shuffle) == (20, 8, 3)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_right_engine_has_no_finding_on_a_shuffled_plan_with_fresh_cases(seed: int) -> None:
     wanted = ("same-reply", "same-sampled-reply", "budget-prefix", "cancel-frees", "concurrent-neighbours", "refusals")
