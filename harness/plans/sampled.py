@@ -18,10 +18,10 @@ FIRST_HALF, SECOND_HALF, DRAFTED = (
     "second-half",
     "drafted",
 )  # roles: plain's samples, and those to be held against them
-SIZES = {Tier.MUTATION: 64, Tier.GATE: 96, Tier.DEEP: 512}  # replies to each prompt, of a role
+SIZES = {Tier.MUTATION: 64, Tier.GATE: 64, Tier.DEEP: 512}  # replies to each prompt, of a role
 PROMPTS = {  # prompts on which drafters find something to draft while the reply still varies
     Tier.MUTATION: ("hit-2",),
-    Tier.GATE: ("hit-2", "constant-1"),
+    Tier.GATE: ("hit-2",),
     Tier.DEEP: ("hit-2", "constant-1", "burst-1", "miss-1"),
 }
 BUDGET = 8  # further in, replies are all different, and tell nothing
