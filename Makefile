@@ -54,8 +54,8 @@ bench: setup         ## figures of the engine and of lookup; never part of a tes
 	$(BIN)/python -m benchmarks.speculation
 	$(BIN)/python -m benchmarks.lookup
 
-test-torch: setup    ## against the published dflash model and transformers, on torch's CPU build
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[torch]'
+test-torch: setup    ## transformers as a subject and as an oracle, and the published dflash model, on torch's CPU build
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]'
 	$(BIN)/pip install --quiet --no-deps dflash==0.1.0
 	$(BIN)/pytest tests/torch -q
 

@@ -14,7 +14,7 @@ from harness.checks.judge import judge
 from harness.checks.statistical.sampled import BIAS, CHECKS, FALSE_ALARMS
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
-from harness.plans.sampled import CHECK, SLICES
+from harness.plans.sampled import CHECK, PROMPTS, SIZES, SLICES
 from harness.records.finding import CheckResult, Finding, Verdict
 from harness.records.plan import Plan, Request, Start, Tier
 from harness.records.recording import Answer, ArmFacts, Counts, Declared, Recording, Reply, Run, Trace
@@ -75,9 +75,12 @@ def test_arms_that_sample_as_plain_does_pass_and_say_at_what_rate_and_by_how_man
     assert set(got.examined) == {"sampled/plain", "sampled/lookup", "sampled/draft"}
     controls, *arms = got.notes
     assert controls.startswith(f"at most {FALSE_ALARMS:g} false alarms a run: each comparison at 0.00033, by 6000 deals")
-    assert "sampled/plain gave 192 + 192 replies to 2 prompts" in controls
+    num_replies = len(PROMPTS[Tier.GATE]) * SIZES[Tier.GATE]
+    assert f"sampled/plain gave {num_replies} + {num_replies} replies to {len(PROMPTS[Tier.GATE])} prompts" in controls
     assert f"for {BIAS:.0%} of its tokens is caught" in controls
-    assert [note.partition(",")[0] for note in arms] == ["sampled/lookup gave 192 replies", "sampled/draft gave 192 replies"]
+    assert [note.partition(",")[0] for note in arms] == [
+        f"sampled/{arm} gave {num_replies} replies" for arm in ("lookup", "draft")
+    ]
 
 
 def test_an_arm_whose_first_draft_is_taken_unseen_is_a_mismatch_there_and_nowhere_else() -> None:
