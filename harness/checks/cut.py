@@ -120,7 +120,8 @@ def _with_history(evidence: Evidence, finding: Finding, kept: Kept) -> Kept:
     if case is None:
         return kept
     requests = case.start.requests
-    last = max(at for at, one in enumerate(requests) if one.id in kept[finding.start])
+    wanted = {finding.request, *kept.get(finding.start, ())}  # a finding may hold without any request of its own start
+    last = max(at for at, one in enumerate(requests) if one.id in wanted)
     while last + 1 < len(requests) and requests[last].group and requests[last + 1].group == requests[last].group:
         last += 1
     before = {finding.start: {one.id for one in requests[: last + 1]}}

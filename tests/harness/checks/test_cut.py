@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.checks.cut import ALONE, BEHIND, attempts_of, is_same
+from harness.checks.cut import ALONE, BEHIND, _with_history, attempts_of, is_same
 from harness.checks.evidence import Evidence
 from harness.checks.judge import judge
 from harness.checks.registry import ALL_CHECKS
@@ -50,6 +50,13 @@ def test_a_reply_that_differs_from_plains_needs_itself_and_plains_and_as_a_secon
 def test_the_first_request_of_a_start_has_nothing_before_it() -> None:
     (alone,) = attempts(*broken("same-reply", "lookup", "hit-1/24"))
     assert alone.name == ALONE
+
+
+def test_a_finding_that_holds_without_its_own_start_is_repeated_behind_what_came_before_it() -> None:
+    run, finding = broken("same-reply", "lookup", "decoy-1/24")
+    before = _with_history(Evidence(run), finding, {"plain": {"hit-1/24"}})
+    assert finding.request in before["lookup"]
+    assert before["plain"] == {"hit-1/24"}
 
 
 def test_a_reply_that_is_held_against_a_longer_one_needs_the_longer_one_too() -> None:
