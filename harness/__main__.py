@@ -149,12 +149,20 @@ def doctor(
 def fabricate_command(
     recipe: Recipe = DEFAULT_RECIPE,
     twins: Annotated[str, typer.Option("--format", help="Also the model and its draft model in this format: gguf, hf.")] = "",
+    reseed: Annotated[int | None, typer.Option("--reseed", help="With other seeds: the recipes are written to --into.")] = None,
+    into: Annotated[Path | None, typer.Option("--into", help="A folder for what --reseed writes.")] = None,
     remove: Annotated[bool, typer.Option("--clean", help="Remove every cached fabrication instead.")] = False,
 ) -> None:
     """Build the models and packs of a recipe, or say where they are."""
+    from harness.fabricate.reseed import reseeded
     from harness.fabricate.store import clean, default_cache, fabricate
     from harness.fabricate.twins import twin
 
+    if (reseed is None) != (into is None):
+        raise UsageError("--reseed, --into: one is given without the other; give both")
+    if reseed is not None and into is not None:
+        recipe = reseeded(recipe, reseed, into)
+        typer.echo(f"wrote {recipe}")
     if remove:
         cache = default_cache(os.environ)
         clean(cache)
