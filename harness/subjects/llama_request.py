@@ -8,17 +8,16 @@ Source: tools/server/README.md of llama.cpp, section POST /completion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from harness.errors import UsageError
 from harness.records.plan import Request
 from harness.subjects.gbnf import grammar_of
+from harness.subjects.translation import Say, UntranslatableError, as_named, nothing, unsaid
 
 PATH = "/completion"
-FROM_PATH = "/v1/completions"
 DEFAULTS: Mapping[str, Any] = {
     "temperature": 1.0,
     "top_k": 0,  # all
@@ -30,18 +29,14 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class UntranslatableError(UsageError):
-    """A request asks what the dialect cannot say."""
-
-
 def to_llama(request: Request) -> Request:
     """Return the request as llama.cpp takes it. Raises UntranslatableError naming the fields that it has no words for."""
     if request.body is None or request.method != "POST":
         return request
-    unsaid = untranslatable(request)
-    if unsaid:
+    missing = untranslatable(request)
+    if missing:
         raise UntranslatableError(
-            f"request {request.id}: {'; '.join(unsaid)}: not in llama.cpp's dialect; leave it out of the plan"
+            f"request {request.id}: {'; '.join(missing)}: not in llama.cpp's dialect; leave it out of the plan"
         )
     body: dict[str, Any] = dict(DEFAULTS)
     for name, value in request.body.items():
@@ -51,28 +46,7 @@ def to_llama(request: Request) -> Request:
 
 def untranslatable(request: Request) -> tuple[str, ...]:
     """Return what a request asks that the dialect cannot say, in words; () where it can all be said."""
-    if request.raw is not None or (request.path != FROM_PATH and request.method == "POST"):
-        return (f"a request of its own kind to {request.path}",)
-    found = []
-    for name, value in (request.body or {}).items():
-        if name not in _FIELDS:
-            found.append(f"field {name}")
-            continue
-        try:
-            _FIELDS[name](value)
-        except (ValueError, TypeError, AttributeError, LookupError) as error:
-            found.append(f"field {name}={value!r} ({error})")
-    return tuple(found)
-
-
-def _as(name: str) -> Callable[[Any], dict[str, Any]]:
-    """Return a field of another name and the same meaning; null asks for nothing."""
-    return lambda value: {} if value is None else {name: value}
-
-
-def _nothing(_value: Any) -> dict[str, Any]:
-    """Say nothing: every answer has it."""
-    return {}
+    return unsaid(request, _FIELDS)
 
 
 def _logprobs(value: Any) -> dict[str, Any]:
@@ -106,24 +80,24 @@ def _structured_outputs(value: Mapping[str, Any] | None) -> dict[str, Any]:
     raise ValueError(f"{kind} is not taken over")
 
 
-_FIELDS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "prompt": _as("prompt"),
-    "max_tokens": _as("n_predict"),
-    "temperature": _as("temperature"),
-    "top_k": _as("top_k"),
-    "top_p": _as("top_p"),
-    "seed": _as("seed"),
-    "stop": _as("stop"),
-    "stream": _as("stream"),
-    "stream_options": _nothing,  # the last event of a stream has everything
-    "ignore_eos": _as("ignore_eos"),
-    "presence_penalty": _as("presence_penalty"),
-    "frequency_penalty": _as("frequency_penalty"),
-    "repetition_penalty": _as("repeat_penalty"),
+_FIELDS: Mapping[str, Say] = {
+    "prompt": as_named("prompt"),
+    "max_tokens": as_named("n_predict"),
+    "temperature": as_named("temperature"),
+    "top_k": as_named("top_k"),
+    "top_p": as_named("top_p"),
+    "seed": as_named("seed"),
+    "stop": as_named("stop"),
+    "stream": as_named("stream"),
+    "stream_options": nothing,  # the last event of a stream has everything
+    "ignore_eos": as_named("ignore_eos"),
+    "presence_penalty": as_named("presence_penalty"),
+    "frequency_penalty": as_named("frequency_penalty"),
+    "repetition_penalty": as_named("repeat_penalty"),
     "logprobs": _logprobs,
     "logit_bias": _logit_bias,
     "response_format": _response_format,
     "structured_outputs": _structured_outputs,
-    "return_token_ids": _as("return_tokens"),
-    "return_spec": _nothing,  # every answer has its timings
+    "return_token_ids": as_named("return_tokens"),
+    "return_spec": nothing,  # every answer has its timings
 }

@@ -9,31 +9,28 @@ and .../srt/sampling/sampling_params.py at the same tag.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from harness.errors import UsageError
 from harness.records.plan import Request
+from harness.subjects.translation import Say, UntranslatableError, as_named, nothing, unsaid
 
 PATH = "/generate"
-FROM_PATH = "/v1/completions"
 ALL = -1  # top_k of the whole vocabulary
 SAMPLING = "sampling_params"
-
-
-class UntranslatableError(UsageError):
-    """A request asks what the dialect cannot say."""
 
 
 def to_sglang(request: Request) -> Request:
     """Return the request as SGLang takes it. Raises UntranslatableError naming the fields that it has no words for."""
     if request.body is None or request.method != "POST":
         return request
-    unsaid = untranslatable(request)
-    if unsaid:
-        raise UntranslatableError(f"request {request.id}: {'; '.join(unsaid)}: not in SGLang's dialect; leave it out of the plan")
+    missing = untranslatable(request)
+    if missing:
+        raise UntranslatableError(
+            f"request {request.id}: {'; '.join(missing)}: not in SGLang's dialect; leave it out of the plan"
+        )
     top: dict[str, Any] = {}
     sampling: dict[str, Any] = {"max_new_tokens": 16}  # the default of OpenAI's completions; its own is 128
     for name, value in request.body.items():
@@ -44,29 +41,7 @@ def to_sglang(request: Request) -> Request:
 
 def untranslatable(request: Request) -> tuple[str, ...]:
     """Return what a request asks that the dialect cannot say, in words; () where it can all be said."""
-    if request.raw is not None or (request.path != FROM_PATH and request.method == "POST"):
-        return (f"a request of its own kind to {request.path}",)
-    found = []
-    for name, value in (request.body or {}).items():
-        say = _TOP.get(name) or _SAMPLING.get(name)
-        if say is None:
-            found.append(f"field {name}")
-            continue
-        try:
-            say(value)
-        except (ValueError, TypeError, AttributeError, LookupError) as error:
-            found.append(f"field {name}={value!r} ({error})")
-    return tuple(found)
-
-
-def _as(name: str) -> Callable[[Any], dict[str, Any]]:
-    """Return a field of another name and the same meaning; null asks for nothing."""
-    return lambda value: {} if value is None else {name: value}
-
-
-def _nothing(_value: Any) -> dict[str, Any]:
-    """Say nothing: every answer has it."""
-    return {}
+    return unsaid(request, _ALL)
 
 
 def _prompt(value: Any) -> dict[str, Any]:
@@ -105,26 +80,27 @@ def _structured_outputs(value: Mapping[str, Any] | None) -> dict[str, Any]:
     raise ValueError(f"{kind} is not taken over")
 
 
-_TOP: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+_TOP: Mapping[str, Say] = {
     "prompt": _prompt,
-    "stream": _as("stream"),
-    "stream_options": _nothing,  # every event has its counts
+    "stream": as_named("stream"),
+    "stream_options": nothing,  # every event has its counts
     "logprobs": _logprobs,
-    "return_token_ids": _nothing,
-    "return_spec": _nothing,
+    "return_token_ids": nothing,
+    "return_spec": nothing,
 }
-_SAMPLING: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "max_tokens": _as("max_new_tokens"),
-    "temperature": _as("temperature"),
+_SAMPLING: Mapping[str, Say] = {
+    "max_tokens": as_named("max_new_tokens"),
+    "temperature": as_named("temperature"),
     "top_k": _top_k,
-    "top_p": _as("top_p"),
-    "seed": _as("sampling_seed"),
-    "stop": _as("stop"),
-    "ignore_eos": _as("ignore_eos"),
-    "presence_penalty": _as("presence_penalty"),
-    "frequency_penalty": _as("frequency_penalty"),
-    "repetition_penalty": _as("repetition_penalty"),
-    "logit_bias": _as("logit_bias"),
+    "top_p": as_named("top_p"),
+    "seed": as_named("sampling_seed"),
+    "stop": as_named("stop"),
+    "ignore_eos": as_named("ignore_eos"),
+    "presence_penalty": as_named("presence_penalty"),
+    "frequency_penalty": as_named("frequency_penalty"),
+    "repetition_penalty": as_named("repetition_penalty"),
+    "logit_bias": as_named("logit_bias"),
     "response_format": _response_format,
     "structured_outputs": _structured_outputs,
 }
+_ALL: Mapping[str, Say] = {**_TOP, **_SAMPLING}
