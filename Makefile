@@ -11,7 +11,8 @@ SEED    ?= $(shell date -u +%Y%m%d)00
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
 
-nightly: setup       ## the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on; new models
+nightly: setup       ## 2000 bad files and the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on; new models
+	BAD_FILES=1000 $(BIN)/pytest -q tests/forward_serve/test_bad_files.py
 	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
 	for seed in $$(seq $(SEED) $$(($(SEED) + $(SHUFFLES) - 1))); do \
 	  $(BIN)/draftproof run --subject $(SUBJECT) --shuffle $$seed || exit $$?; done
