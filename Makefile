@@ -11,13 +11,11 @@ SEED    ?= $(shell date -u +%Y%m%d)00
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
 
-nightly: setup       ## 2000 bad files and the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on; new models
+nightly: setup       ## 2000 bad files and the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on
 	BAD_FILES=1000 $(BIN)/pytest -q tests/forward_serve/test_bad_files.py
 	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
 	for seed in $$(seq $(SEED) $$(($(SEED) + $(SHUFFLES) - 1))); do \
 	  $(BIN)/draftproof run --subject $(SUBJECT) --shuffle $$seed || exit $$?; done
-	new=$$(mktemp -d) && $(BIN)/draftproof fabricate --reseed $(SEED) --into $$new && \
-	  $(BIN)/draftproof run --subject $(SUBJECT) --recipe $$new/tiny.toml
 
 test: setup          ## the project's own tests
 	$(BIN)/pytest tests -q

@@ -71,3 +71,4 @@ def test_what_is_no_device_is_tried_and_no_error(tmp_path: Path) -> None:
     touch(str(tmp_path / "no-such"))
     touch("/dev/null", submits=True)
     fault("device-submitted", path=str(tmp_path / "no-such")).request(asked())
+    assert list(tmp_path.iterdir()) == []  # tried, and not made
