@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ from harness.replay import keep
 from harness.report.text import gate_table
 
 OPTIONS = pytest.StashKey[GateOptions]()
+PLAN = pytest.StashKey[Plan]()
 OUTCOME = pytest.StashKey[tuple[Run, Judgement]]()
 
 
@@ -72,6 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         plan = plan_of(options, fabricate(options.recipe))
     except DraftproofError as error:
         raise pytest.UsageError(str(error)) from error
+    metafunc.config.stash[PLAN] = plan
     pairs = [(check_id, arm) for check_id, arms in _arms_by_check(plan).items() for arm in sorted(arms)]
     metafunc.parametrize(("check_id", "arm"), pairs, ids=[f"{check_id}-{arm}" for check_id, arm in pairs])
 
@@ -126,12 +129,13 @@ def outcome(request: pytest.FixtureRequest) -> tuple[Run, Judgement]:
                 sys.stderr.write(f"recorded {recording.start.id} in {recording.seconds:.2f} s\n")
 
     try:
-        run = record(options, progress)
+        run = record(options, progress, config.stash[PLAN])
     except DraftproofError as error:
         raise pytest.exit(f"{type(error).__name__}: {error}", returncode=3) from error
     if config.getoption("--save"):
         write_json(config.getoption("--save"), run)
     judgement = explained(run, judged(run), options.recipe)
+    gc.freeze()  # all of it lives to the end: the collections there need not walk through it
     config.stash[OUTCOME] = run, keep(run, judgement, options, config.getoption("--replays"))
     return config.stash[OUTCOME]
 

@@ -22,6 +22,7 @@ from harness.errors import UsageError
 from harness.fabricate.located import Containers, Located
 from harness.fabricate.store import default_cache, fabricate
 from harness.oracle.expect import Oracle
+from harness.oracle.memory import Memory
 from harness.plans.build import build_plan
 from harness.plans.fit import fitted
 from harness.plans.near_ties import follow_up
@@ -75,12 +76,37 @@ def _shuffled(plan: Plan, description: Description, seed: int) -> Plan:
     return shuffled(plan, seed, [check.id for check in ALL_CHECKS if check.reads_order], intact)
 
 
-def record(options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None) -> Run:
-    """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged."""
+def record(
+    options: GateOptions, progress: Callable[[Recording], None] = lambda _recording: None, plan: Plan | None = None
+) -> Run:
+    """Fabricate what is missing, drive the subject through the plan, and return the run, unjudged.
+
+    `plan` is what `plan_of` gave for these options, where that was asked before.
+    """
     description = load_description(options.subject)
     require(description, default_cache(os.environ))
     fixture = fabricate(options.recipe)
-    return asked(plan_of(options, fixture), fixture, description, traced=options.traced, progress=progress)
+    run = _recorded(plan or plan_of(options, fixture), fixture, description, traced=options.traced, progress=progress)
+    return _remembering(run, fixture, Memory(fixture, f"{description.name}-{options.tier.value}"), keeps=_is_usual(options))
+
+
+def _is_usual(options: GateOptions) -> bool:
+    """Whether the same plan will be asked again."""
+    return not options.checks and options.shuffle is None
+
+
+def _remembering(run: Run, fixture: Fixture, memory: Memory, *, keeps: bool) -> Run:
+    """Complete a run with expectations; those that an earlier one computed from the same files are taken for known."""
+    oracle = Oracle(Containers(fixture))
+    before = memory.read()
+    if before is not None:
+        oracle.recall(before)
+    completed = oracle.completed(run)
+    if oracle.num_read == 0:
+        return msgspec.structs.replace(completed, remembers=True)
+    if keeps and completed.expectations is not None:
+        memory.write(completed.expectations)
+    return completed
 
 
 def asked(
@@ -93,11 +119,25 @@ def asked(
     progress: Callable[[Recording], None] = lambda _recording: None,
 ) -> Run:
     """Drive a subject through a plan as it is, from its own source tree or from another, and return the run, unjudged."""
+    run = _recorded(plan, fixture, description, traced=traced, overlay=overlay, progress=progress)
+    return Oracle(Containers(fixture)).completed(run)
+
+
+def _recorded(
+    plan: Plan,
+    fixture: Fixture,
+    description: Description,
+    *,
+    traced: bool,
+    overlay: Path | None = None,
+    progress: Callable[[Recording], None] = lambda _recording: None,
+) -> Run:
+    """Drive a subject through a plan and return what it answered, without expectations."""
     began = time.monotonic()
     machine = probe(traced=traced)
     with tempfile.TemporaryDirectory(prefix="draftproof-") as scratch:
         workdir = Path(scratch)
-        cold = cold_starts(plan) if description.warm else {start.id for start in plan.starts}
+        cold = cold_starts(plan, description.declared()) if description.warm else {start.id for start in plan.starts}
 
         def launcher(core: int) -> Launcher | MixedLauncher:
             made = Launcher(description, workdir, core, traced=traced, machine=machine)
@@ -121,7 +161,7 @@ def asked(
         if further:
             recordings += recorded(msgspec.structs.replace(plan, starts=further))
             plan = msgspec.structs.replace(plan, starts=(*plan.starts, *further))
-    run = Run(
+    return Run(
         plan=plan,
         subject=description.name,
         declared=description.declared(),
@@ -131,7 +171,6 @@ def asked(
         losses=machine.losses,
         seconds=time.monotonic() - began,
     )
-    return Oracle(Containers(fixture)).completed(run)
 
 
 def _forked(recording: Recording) -> Recording:

@@ -66,6 +66,11 @@ def read_facts(directory: Path) -> ModelFacts:
     )
 
 
+def read_num_rows(directory: Path) -> int:
+    """Read how many ids a container has a row for. Raises FileFormatError for a broken file."""
+    return int(read_config(directory / CONFIG_FILE)["vocab_size"])
+
+
 def read_container(directory: Path) -> Container64:
     """Read a container's weights. Raises FileFormatError where a file is not as the format's page says."""
     config = read_config(directory / CONFIG_FILE)

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from harness.oracle.abstain import abstains
-from harness.oracle.container64 import read_container, read_facts
+from harness.oracle.container64 import read_container, read_facts, read_num_rows
 from harness.oracle.loop import Said
 from harness.oracle.pack64 import read_pack
 from harness.oracle.packs import places_of
@@ -67,8 +67,23 @@ class Oracle:
     def __init__(self, locator: Locator) -> None:
         self._locator = locator
         self._models: dict[str, ModelFacts] = {}  # by the plan's name
+        self._num_rows: dict[str, int] = {}  # by the plan's name: ids from here on have no embedding
         self._speakers: dict[str, Speaker] = {}  # by weights
         self._drafters: dict[tuple[str, str], Drafter] = {}  # by weights and pack
+
+    @property
+    def num_read(self) -> int:
+        """Models and packs that were read because something was asked of them that was not known."""
+        return sum(one.is_read for one in self._speakers.values()) + sum(one.is_read for one in self._drafters.values())
+
+    def recall(self, before: Expectations) -> None:
+        """Take for known what was computed before, by this oracle and from the same files."""
+        speakers = {facts.weights: self._speaker(name) for name, facts in before.models.items()}
+        names = {facts.weights: name for name, facts in before.models.items()}
+        for saying in before.sayings:
+            speakers[saying.weights].recall(saying.prompt_ids, saying.choices)
+        for drafting in before.draftings:
+            self._drafter(names[drafting.weights], drafting.pack).recall(drafting.ids, drafting.blocks)
 
     def completed(self, run: Run) -> Run:
         """Return a recorded run with its expectations, computed anew. Raises as `expectations`."""
@@ -94,7 +109,7 @@ class Oracle:
         return Expectations(
             recipe=plan.recipe,
             models={name: self._facts(name) for name in names},
-            block_sizes={one.pack: self._drafters[one.weights, one.pack].pack.block_size for one in draftings},
+            block_sizes={one.pack: 1 + len(block.drafts) for one in draftings for block in one.blocks.values()},
             sayings=sayings,
             draftings=draftings,
         )
@@ -137,9 +152,10 @@ class Oracle:
         """Yield what each pack drafts on each sequence, wherever a walk over it may ask."""
         by_pack: dict[tuple[str, str], list[_Spoken]] = {}
         for one in drafted:
-            by_pack.setdefault(self._key(one.start), []).append(one)
+            assert one.start.pack is not None
+            by_pack.setdefault((self._facts(one.start.model).weights, one.start.pack), []).append(one)
         for key, its_spoken in by_pack.items():
-            drafter = self._drafter(its_spoken[0].start)
+            drafter = self._drafter(its_spoken[0].start.model, key[1])
             prefixes = {one.sequence[: place + 1] for one in its_spoken for place in one.places}
             blocks = dict(zip(prefixes, drafter.draft(list(prefixes)), strict=True))
             for ids in longest([one.sequence for one in its_spoken]):
@@ -148,8 +164,9 @@ class Oracle:
 
     def _is_readable(self, model: str, sequence: Ids) -> bool:
         """Whether all ids of a sequence are in the model's table: a subject may say what it likes."""
-        num_rows = len(self._speaker(model).model.container.embedding)
-        return all(0 <= token < num_rows for token in sequence)
+        if model not in self._num_rows:
+            self._num_rows[model] = read_num_rows(self._locator.model(model))
+        return all(0 <= token < self._num_rows[model] for token in sequence)
 
     def _forget_sequences(self) -> None:
         for speaker in self._speakers.values():
@@ -165,19 +182,14 @@ class Oracle:
     def _speaker(self, name: str) -> Speaker:
         weights = self._facts(name).weights
         if weights not in self._speakers:
-            self._speakers[weights] = Speaker(Qwen3(read_container(self._locator.model(name))))
+            self._speakers[weights] = Speaker(lambda: Qwen3(read_container(self._locator.model(name))))
         return self._speakers[weights]
 
-    def _drafter(self, start: Start) -> Drafter:
-        key = self._key(start)
+    def _drafter(self, model: str, pack: str) -> Drafter:
+        key = self._facts(model).weights, pack
         if key not in self._drafters:
-            self._drafters[key] = Drafter(read_pack(self._locator.pack(key[1])), self._speaker(start.model))
+            self._drafters[key] = Drafter(lambda: read_pack(self._locator.pack(pack)), self._speaker(model))
         return self._drafters[key]
-
-    def _key(self, start: Start) -> tuple[str, str]:
-        """Return what a start drafts with: the names of weights and pack."""
-        assert start.pack is not None
-        return self._facts(start.model).weights, start.pack
 
 
 def _requests(plan: Plan) -> Iterator[tuple[Start, Request]]:

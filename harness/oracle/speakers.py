@@ -6,7 +6,8 @@ decided by guesses; a wrong guess costs a forward and changes nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -31,13 +32,30 @@ def longest(sequences: Sequence[Ids]) -> list[Ids]:
 
 
 class Speaker:
-    """One model: what it says after a prompt."""
+    """One model: what it says after a prompt. It is read when something is asked that is not remembered."""
 
-    def __init__(self, model: Qwen3) -> None:
-        self.model = model
+    def __init__(self, read: Callable[[], Qwen3]) -> None:
+        self._read = read
         self._guesses: list[Ids] = []
         self._passed: dict[Ids, Passed] = {}
         self._choices: dict[Prefix, Choice] = {}
+
+    @cached_property
+    def model(self) -> Qwen3:
+        """The model itself. Raises FileFormatError for files that are not as they should be."""
+        return self._read()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether something was asked that was not remembered."""
+        return "model" in vars(self)
+
+    def recall(self, prompt: Prefix, choices: Sequence[Choice]) -> None:
+        """Take for known what was computed before from the same files."""
+        sequence = prompt
+        for choice in choices:
+            self._choices[sequence] = choice
+            sequence = (*sequence, choice.token)
 
     def guess(self, sequences: Sequence[Ids]) -> None:
         """Take sequences as likely: states along them are computed together."""
@@ -52,7 +70,8 @@ class Speaker:
         """Return for each prefix a sequence that begins with it, and what that gave; all that is missing runs together."""
         sequences = [self._guessed(prefix) for prefix in prefixes]
         missing = list(dict.fromkeys(one for one in sequences if one not in self._passed))
-        self._passed.update(zip(missing, self.model.forward(missing), strict=True))
+        if missing:
+            self._passed.update(zip(missing, self.model.forward(missing), strict=True))
         return [(one, self._passed[one]) for one in sequences]
 
     def say(self, prompts: Sequence[tuple[Prefix, int]]) -> list[tuple[Choice, ...]]:
@@ -106,13 +125,27 @@ class Speaker:
 
 
 class Drafter:
-    """One pack on one model: what it drafts behind a token."""
+    """One pack on one model: what it drafts behind a token. It is read when something is asked that is not remembered."""
 
-    def __init__(self, pack: Pack64, target: Speaker) -> None:
-        self.pack = pack
+    def __init__(self, read: Callable[[], Pack64], target: Speaker) -> None:
+        self._read = read
         self._target = target
         self._contexts: dict[Ids, Context] = {}
         self._blocks: dict[Prefix, Block] = {}
+
+    @cached_property
+    def pack(self) -> Pack64:
+        """The pack itself. Raises FileFormatError for files that are not as they should be."""
+        return self._read()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether something was asked that was not remembered."""
+        return "pack" in vars(self)
+
+    def recall(self, sequence: Ids, blocks: Mapping[int, Block]) -> None:
+        """Take for known what was computed before from the same files: a block behind each place of a sequence."""
+        self._blocks.update((sequence[: place + 1], block) for place, block in blocks.items())
 
     def draft(self, prefixes: Sequence[Prefix]) -> list[Block]:
         """Return the block behind the last token of each prefix."""
@@ -126,6 +159,8 @@ class Drafter:
 
     def _drafted(self, prefixes: Sequence[Prefix]) -> Iterator[tuple[Prefix, Block]]:
         """Yield each prefix with its block; those of one sequence are drafted together."""
+        if not prefixes:
+            return
         container = self._target.model.container
         places: dict[Ids, list[int]] = {}
         for prefix, (sequence, passed) in zip(prefixes, self._target.passed(prefixes), strict=True):

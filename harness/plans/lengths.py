@@ -50,6 +50,8 @@ def _showing(fixture: Fixture, k: int) -> Iterator[Request]:
     """Yield requests that show, all together, what must be shown under lookup of `k`, each something that those before it do not."""
     missing = set(required(k))
     for stream, cut, edge in _candidates(fixture):
+        if not missing:
+            return
         shown = missing & _shown(stream, k, cut, edge)
         if shown:
             missing -= shown

@@ -152,6 +152,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     decoys: tuple[str, ...] = ()  # the watched paths that the decoys open, one for each way of opening
     losses: tuple[str, ...] = ()  # protections that this machine does not allow
     expectations: Expectations | None = None  # what the oracle computed from the files of this plan's models and packs
+    remembers: bool = False  # all of them had been computed from these files before
     seconds: float = 0.0
 
 

@@ -32,6 +32,8 @@ def gate_table(run: Run, judgement: Judgement) -> str:
     lines += [printable(line) for line in known_lines(run, judgement)]
     lines += [printable(f"{result.check}: {note}") for result in judgement.results for note in result.notes]
     lines += _devices(run.recordings)
+    if run.remembers:
+        lines.append("expectations: computed before, by this oracle from the same files")
     lines += [f"lost on this machine: {printable(loss)}" for loss in run.losses]
     lines += [f"not tested: {what} ({why})" for what, why in judgement.not_tested.items()]
     return "\n".join(lines)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from http.cookiejar import DefaultCookiePolicy
@@ -51,22 +53,19 @@ class Lane:
         self._session.trust_env = False
         self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
         self._session.mount("http://", self._adapter)
+        self._watch = _Watch(self._adapter.cut)
 
     def exchange(self, request: Request, deadline_s: float) -> Exchange:
         """Send one request and take the answer. `deadline_s` bounds the whole of it, however slowly it drips."""
         began = time.monotonic()
         exchange = Exchange()
-        has_expired = threading.Event()
-        watch = threading.Timer(max(deadline_s, 0.0), self._expire, (has_expired,))
-        watch.daemon = True
-        watch.start()
+        self._watch.begin(began + deadline_s)
         try:
             exchange.status = self._send(request, deadline_s, exchange)
         except (requests.RequestException, HTTPError, HTTPException, OSError, ValueError) as error:
             exchange.failure = exchange.failure or _reason(error)
-        watch.cancel()
-        watch.join()
-        if has_expired.is_set() and exchange.failure != LEFT:
+        has_expired = self._watch.end()
+        if has_expired and exchange.failure != LEFT:
             exchange.failure = DEADLINE
         if exchange.failure:
             exchange.status = None
@@ -79,11 +78,8 @@ class Lane:
 
     def close(self) -> None:
         """Close the connection."""
+        self._watch.close()
         self._session.close()
-
-    def _expire(self, has_expired: threading.Event) -> None:
-        has_expired.set()
-        self._adapter.cut()
 
     def _send(self, request: Request, deadline_s: float, exchange: Exchange) -> int:
         content = _content(request)
@@ -141,6 +137,54 @@ class Lane:
         """Close the connection for real, so that the other side sees it."""
         exchange.failure = failure
         self._adapter.cut()
+
+
+class _Watch:
+    """Cuts a connection when an answer takes too long. One thread serves all answers, and sleeps through those that come in time."""
+
+    def __init__(self, cut: Callable[[], None]) -> None:
+        self._cut = cut
+        self._changed = threading.Condition()
+        self._deadline = math.inf  # monotonic; infinite between two answers
+        self._wakes_at = math.inf  # when the thread looks next
+        self._has_expired = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    def begin(self, deadline: float) -> None:
+        """Cut the connection at `deadline`, unless the answer has ended by then."""
+        with self._changed:
+            self._deadline, self._has_expired = deadline, False
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, daemon=True)
+                self._thread.start()
+            elif deadline < self._wakes_at:
+                self._changed.notify()
+
+    def end(self) -> bool:
+        """Say that the answer has ended; return whether its connection was cut before."""
+        with self._changed:
+            self._deadline = math.inf
+            return self._has_expired
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        with self._changed:
+            while not self._is_closed:
+                left = self._deadline - time.monotonic()
+                if left <= 0:
+                    self._deadline, self._has_expired = math.inf, True
+                    self._cut()
+                    continue
+                self._wakes_at = self._deadline
+                self._changed.wait(None if left == math.inf else min(left, threading.TIMEOUT_MAX))
 
 
 class _WatchedConnection(HTTPConnection):

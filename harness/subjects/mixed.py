@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from harness.records.plan import Plan, Start
+from harness.records.recording import Declared
 from harness.subjects.column import Launcher
 from harness.subjects.subject import Ended, RunningSubject
 
@@ -48,9 +49,13 @@ class MixedLauncher:
         return self._cold if start.id in self._cold_starts else self._warm
 
 
-def cold_starts(plan: Plan) -> frozenset[str]:
-    """Return the ids of the starts that are made cold in any case: the first of each arm, and all that must refuse."""
+def cold_starts(plan: Plan, declared: Declared) -> frozenset[str]:
+    """Return the ids of the starts that are made cold in any case.
+
+    These are the first start with each drafter (and with none), the first on a device, and the first that must refuse.
+    """
     first: dict[str, str] = {}
     for start in plan.starts:
-        first.setdefault(start.arm, start.id)
-    return frozenset(first.values()) | {start.id for start in plan.starts if start.expect == "refused"}
+        facts = declared.facts_of(start)
+        first.setdefault("refused" if start.expect == "refused" else facts.device or facts.drafter, start.id)
+    return frozenset(first.values())

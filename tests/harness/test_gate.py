@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,6 +41,27 @@ def test_a_run_is_completed_from_the_files_of_its_own_recipe(run: Run) -> None:
     (saying,) = got.expectations.sayings
     assert (saying.choices[0].token, len(saying.choices)) == (14, 2)
     assert msgspec.structs.replace(got, expectations=None) == run
+
+
+def test_what_one_run_computed_the_next_one_knows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "require", lambda *_: None)
+    monkeypatch.setattr(gate, "record_plan", lambda *_, **__: ())
+    options = gate.GateOptions(recipe=RECIPE, traced=False)
+    first = gate.record(options, plan=run.plan)
+    monkeypatch.setattr("harness.oracle.expect.read_container", lambda _: pytest.fail("a model was read"))
+    second = gate.record(options, plan=run.plan)
+    assert (first.remembers, second.remembers) == (False, True)
+    assert second.expectations == first.expectations is not None
+    assert first.expectations is not None
+    assert first.expectations.sayings
+
+
+@pytest.mark.parametrize("options", [{"shuffle": 3}, {"checks": ("oracle-reply",)}], ids=["shuffled", "some-checks"])
+def test_what_is_asked_only_once_is_not_remembered(run: Run, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "require", lambda *_: None)
+    monkeypatch.setattr(gate, "record_plan", lambda *_, **__: ())
+    for _ in range(2):
+        assert not gate.record(gate.GateOptions(recipe=RECIPE, traced=False, **options), plan=run.plan).remembers
 
 
 def test_a_run_of_another_recipe_is_refused(run: Run) -> None:

@@ -79,7 +79,7 @@ def test_transformers_says_what_a_float64_forward_says_on_every_prompt_of_the_pl
     asked = list(prompts_of_the_plan(name_of(fixture)))
     if not asked:
         pytest.skip("the gate's plan asks nothing of this recipe's model")
-    speaker = Speaker(Qwen3(read_container(Path(fixture.model))))
+    speaker = Speaker(lambda: Qwen3(read_container(Path(fixture.model))))
     got = {prompt: said(model, prompt, size) for prompt, size in asked}
     speaker.guess([prompt + ids for prompt, ids in got.items()])
     wrong, num_certain = [], 0

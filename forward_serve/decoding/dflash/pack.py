@@ -21,6 +21,7 @@ from forward_serve.decoding.dflash.tensors import read_tensors
 
 Weight = NDArray[np.float32]  # a norm's [n], or [in, out] so that y = x W: the order in which few rows multiply fastest
 Tensors = dict[str, NDArray[np.float32]]
+PANEL = 256  # inner features at most: products of a block with more leave BLAS's path for small matrices, and take twice as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class LayerWeights:
     key_norm: Weight  # [d]
     output: Weight  # [hq d, H]
     mlp_norm: Weight  # [H]
-    gate_up: Weight  # [H, 2 I]
-    down: Weight  # [I, H]
+    gate_up: Weight  # [2, I / w, H, w]: gate and up, each in panels of w inner features
+    down: Weight  # [I / w, w, H]
     attention_conv: BlockConv | None  # None = generation 1
     mlp_conv: BlockConv | None  # None = generation 1
 
@@ -86,8 +87,8 @@ def _layer(tensors: Tensors, prefix: str, sizes: Generation2 | None) -> LayerWei
         key_norm=named("self_attn.k_norm"),
         output=_beside([named("self_attn.o_proj")]),
         mlp_norm=named("post_attention_layernorm"),
-        gate_up=_beside([named("mlp.gate_proj"), named("mlp.up_proj")]),
-        down=_beside([named("mlp.down_proj")]),
+        gate_up=np.ascontiguousarray([_panels(named(f"mlp.{name}_proj")).transpose(0, 2, 1) for name in ("gate", "up")]),
+        down=_panels(named("mlp.down_proj").T),
         attention_conv=None if sizes is None else _conv(tensors, f"{prefix}.attention_conv", sizes),
         mlp_conv=None if sizes is None else _conv(tensors, f"{prefix}.mlp_conv", sizes),
     )
@@ -111,3 +112,11 @@ def _beside(stored: Sequence[Weight]) -> Weight:
     """Return stored weights, each [out, in], as one [in, outs]."""
     beside = np.empty((stored[0].shape[1], sum(map(len, stored))), np.float32)
     return np.concatenate([weight.T for weight in stored], axis=1, out=beside)
+
+
+def _panels(weight: Weight) -> Weight:
+    """Return a weight [I, H] as panels [I / w, w, H] of as many inner features as divide I, up to PANEL."""
+    width = next(width for width in range(min(PANEL, len(weight)), 0, -1) if len(weight) % width == 0)
+    if width < PANEL // 4:  # more calls than are worth it
+        width = len(weight)
+    return np.ascontiguousarray(weight).reshape(-1, width, weight.shape[1])

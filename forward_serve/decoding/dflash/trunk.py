@@ -77,9 +77,9 @@ class DraftTrunk:
         return attended(queries, keys, values, visible) @ layer.output
 
     def _mlp(self, rows: Rows, layer: LayerWeights) -> Rows:
-        gate_up = rows @ layer.gate_up
-        half = self._config.intermediate_size
-        return (silu(gate_up[:, :half]) * gate_up[:, half:]) @ layer.down
+        gate, up = np.matmul(rows, layer.gate_up)  # [I / w, n, w] each
+        mixed: Rows = np.matmul(silu(gate) * up, layer.down).sum(axis=0)
+        return mixed
 
     def _keys_and_values(self, columns: Rows, layer: LayerWeights, turn: Turn) -> tuple[HeadRows, HeadRows]:
         """Split [n, 2 hk d] into normed, turned keys and plain values, each [hk, n, d]."""

@@ -186,7 +186,11 @@ BUDGET = 12
 def small_model() -> Container64:
     """A random model of 18 tokens: what it says most shares its row with another, and one of two padded rows always wins."""
     container = random_container(4)
-    said = [choice.token for choices in Speaker(Qwen3(container)).say([(one, BUDGET) for one in PROMPTS]) for choice in choices]
+    said = [
+        choice.token
+        for choices in Speaker(lambda: Qwen3(container)).say([(one, BUDGET) for one in PROMPTS])
+        for choice in choices
+    ]
     token = max(set(said), key=said.count)
     head = container.head.copy()
     head[(token + 5) % 18] = head[token]
@@ -232,7 +236,9 @@ def run_of(model: Qwen3, choose: Callable[[Array], int] = lowest) -> Run:
         answers.append(Answer(request.id, 200, reply=Reply("c", text, ids, "length", None, 6, BUDGET)))
     sayings = tuple(
         Saying("w", prompt, choices)
-        for prompt, choices in zip(PROMPTS, Speaker(Qwen3(SMALL)).say([(prompt, BUDGET) for prompt in PROMPTS]), strict=True)
+        for prompt, choices in zip(
+            PROMPTS, Speaker(lambda: Qwen3(SMALL)).say([(prompt, BUDGET) for prompt in PROMPTS]), strict=True
+        )
     )
     start = msgspec.structs.replace(PLAIN, requests=requests)
     expectations = Expectations("r", {PLAIN.model: ModelFacts("w", (185,), 64)}, {}, sayings, ())

@@ -207,7 +207,7 @@ def test_files_are_read_once_and_only_those_that_matter(files: Files, reply_ids:
     files.asked.clear()
     first = oracle.completed(run)
     assert oracle.completed(run) == first
-    assert sorted(files.asked) == ["random", "tiny", "tiny"]  # its facts, its weights
+    assert sorted(files.asked) == ["random", "tiny", "tiny", "tiny"]  # its facts, its rows, its weights
 
 
 def test_a_plan_is_told_of_its_own_packs_alone_whoever_was_asked_before(files: Files, reply_ids: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,13 @@ def speakers(fixture: Fixture) -> dict[str, Speaker]:
     """Return the speaker of each container, told what it will be asked."""
     found = {}
     for one in (fixture, *fixture.companions):
-        found[one.name] = Speaker(Qwen3(read_container(Path(one.model))))
+        found[one.name] = Speaker(functools.partial(_model, one.model))
         found[one.name].guess([stream.prompt_ids + stream.reply_ids for stream in one.streams])
     return found
+
+
+def _model(directory: str) -> Qwen3:
+    return Qwen3(read_container(Path(directory)))
 
 
 def own(fixture: Fixture, pack: str) -> tuple[Fixture, str]:
@@ -48,7 +53,7 @@ def own(fixture: Fixture, pack: str) -> tuple[Fixture, str]:
 def blocks(fixture: Fixture, speakers: dict[str, Speaker], pack: str) -> dict[Stream, list[Block]]:
     """Return what the oracle drafts behind each token of each reply but the last."""
     owner, _ = own(fixture, pack)
-    drafter = Drafter(read_pack(Located(fixture).pack(pack)), speakers[owner.name])
+    drafter = Drafter(lambda: read_pack(Located(fixture).pack(pack)), speakers[owner.name])
     places = {one: range(len(one.prompt_ids) + 1, len(one.prompt_ids) + len(one.reply_ids)) for one in owner.streams}
     return {one: drafter.draft([(one.prompt_ids + one.reply_ids)[:end] for end in ends]) for one, ends in places.items()}
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ class Counted(Qwen3):
 
 
 def speaker(seed: int = 0) -> Speaker:
-    return Speaker(Counted(random_container(seed)))
+    return Speaker(lambda: Counted(random_container(seed)))
 
 
 def step_by_step(seed: int, prompt: Ids, count: int) -> list[int]:
@@ -65,7 +66,7 @@ def with_head(one: Speaker, **rows: list[int]) -> Speaker:
     """The speaker of a model whose head rows `to` are copies of the rows `of`."""
     head = one.model.container.head.copy()
     head[rows["to"]] = head[rows["of"]]
-    return Speaker(Qwen3(dataclasses.replace(one.model.container, head=head)))
+    return Speaker(lambda: Qwen3(dataclasses.replace(one.model.container, head=head)))
 
 
 def test_rows_that_no_token_owns_may_score_best_and_are_never_said() -> None:
@@ -75,7 +76,7 @@ def test_rows_that_no_token_owns_may_score_best_and_are_never_said() -> None:
     container = one.model.container
     louder = container.head.copy()
     louder[19] = louder[choice.token] * 2
-    ((got,),) = Speaker(Qwen3(dataclasses.replace(container, head=louder))).say([(PROMPT, 1)])
+    ((got,),) = Speaker(lambda: Qwen3(dataclasses.replace(container, head=louder))).say([(PROMPT, 1)])
     assert (got.token, got.margin, got.is_behind_padding) == (choice.token, choice.margin, True)
 
 
@@ -98,7 +99,7 @@ def pack(request: pytest.FixtureRequest) -> Pack64:
 
 
 def target() -> Speaker:
-    return Speaker(Qwen3(random_container(7, hidden=16, vocab=32)))
+    return Speaker(lambda: Qwen3(random_container(7, hidden=16, vocab=32)))
 
 
 def with_two_layers(pack: Pack64) -> Pack64:
@@ -108,28 +109,50 @@ def with_two_layers(pack: Pack64) -> Pack64:
 
 def test_a_block_depends_on_the_sequence_up_to_its_token_alone(pack: Pack64) -> None:
     ids = tuple(np.random.default_rng(5).integers(0, 30, 20).tolist())
-    together = Drafter(with_two_layers(pack), target())
+    together = Drafter(lambda: with_two_layers(pack), target())
     together._target.guess([ids, (*ids[:12], 9, 9, 9)])
     prefixes = [ids[:size] for size in (19, 4, 12, 7)]
     for prefix, got in zip(prefixes, together.draft(prefixes), strict=True):
-        (alone,) = Drafter(with_two_layers(pack), target()).draft([prefix])
+        (alone,) = Drafter(lambda: with_two_layers(pack), target()).draft([prefix])
         assert got.drafts == alone.drafts
         assert got.margins == pytest.approx(alone.margins, abs=1e-9)
 
 
 def test_a_block_that_was_drafted_is_remembered_without_its_sequence(pack: Pack64) -> None:
-    one = Drafter(with_two_layers(pack), Speaker(Counted(random_container(7, hidden=16, vocab=32))))
+    one = Drafter(lambda: with_two_layers(pack), Speaker(lambda: Counted(random_container(7, hidden=16, vocab=32))))
     (first,) = one.draft([(1, 2, 3)])
     one.forget_sequences()
     assert one.draft([(1, 2, 3), (1, 2, 3)]) == [first, first]
     assert one._target.model.num_sequences == 1  # type: ignore[attr-defined]
 
 
+def test_what_is_recalled_is_told_without_a_model_that_can_be_read(pack: Pack64) -> None:
+    model = target()
+    ids = (1, 2, 3, 4, 5)
+    (said,) = model.say([(ids, 4)])
+    blocks = dict(enumerate(Drafter(lambda: with_two_layers(pack), model).draft([ids[:1], ids[:2]])))
+
+    def unreadable() -> Any:
+        raise AssertionError("it was read")
+
+    speaker = Speaker(unreadable)
+    speaker.recall(ids, said)
+    drafter = Drafter(unreadable, speaker)
+    drafter.recall(ids, blocks)
+    assert speaker.say([(ids, 4), (ids, 2)]) == [said, said[:2]]
+    assert drafter.draft([ids[:2], ids[:1]]) == [blocks[1], blocks[0]]
+    assert (speaker.is_read, drafter.is_read, model.is_read) == (False, False, True)
+    with pytest.raises(AssertionError, match="it was read"):
+        speaker.say([(ids, 5)])
+    with pytest.raises(AssertionError, match="it was read"):
+        drafter.draft([ids[:3]])
+
+
 def test_drafts_stay_below_the_bound_of_the_target(pack: Pack64) -> None:
     container = random_container(7, hidden=16, vocab=32)
     head = container.head.copy()
     head[30:] *= 50  # padding, louder than everything
-    loud = Speaker(Qwen3(dataclasses.replace(container, head=head)))
-    (block,) = Drafter(with_two_layers(pack), loud).draft([(1, 2, 3, 4)])
+    loud = Speaker(lambda: Qwen3(dataclasses.replace(container, head=head)))
+    (block,) = Drafter(lambda: with_two_layers(pack), loud).draft([(1, 2, 3, 4)])
     assert max(block.drafts) < 30
     assert Readout(head).scores(np.ones((1, 16))).shape == (1, 32)

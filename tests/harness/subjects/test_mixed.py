@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.records.plan import Plan, Start, Tier
+from harness.records.recording import ArmFacts, Declared
 from harness.subjects.mixed import MixedLauncher, cold_starts
 
 MODEL = Path("/model")
@@ -24,7 +25,23 @@ PLAIN, AGAIN, LOOKUP, SWEPT = (
     start("k-1", "lookup"),
 )
 REFUSED = start("refused/flag", "lookup", expect="refused", refusal="--flag")
-PLAN = Plan(tier=Tier.GATE, recipe="r", starts=(PLAIN, LOOKUP, AGAIN, SWEPT, REFUSED), checks=())
+REFUSED_TOO = start("refused/model", "plain", expect="refused", refusal="model")
+CACHED, ON_DEVICE, DEVICE_TOO = start("cached", "cached"), start("npu", "npu"), start("npu/lookup", "npu-lookup")
+PLAN = Plan(
+    tier=Tier.GATE,
+    recipe="r",
+    starts=(PLAIN, LOOKUP, AGAIN, SWEPT, REFUSED, REFUSED_TOO, CACHED, ON_DEVICE, DEVICE_TOO),
+    checks=(),
+)
+DECLARED = Declared(
+    arms={
+        "plain": ArmFacts(),
+        "lookup": ArmFacts(drafter="lookup"),
+        "cached": ArmFacts(prefix_cache=True),
+        "npu": ArmFacts(device="/dev/accel/accel0"),
+        "npu-lookup": ArmFacts(drafter="lookup", device="/dev/accel/accel0"),
+    }
+)
 
 
 class Told:
@@ -46,13 +63,13 @@ class Told:
             raise self._error
 
 
-def test_the_first_start_of_each_arm_is_cold_and_whatever_must_refuse() -> None:
-    assert cold_starts(PLAN) == {"plain", "lookup", "refused/flag"}
+def test_the_first_start_with_each_drafter_is_cold_the_first_on_a_device_and_the_first_that_must_refuse() -> None:
+    assert cold_starts(PLAN, DECLARED) == {"plain", "lookup", "refused/flag", "npu"}
 
 
 def test_each_launcher_is_given_its_own_starts_and_both_are_closed() -> None:
     cold, warm = Told(), Told()
-    mixed = MixedLauncher(cold, warm, cold_starts(PLAN))  # type: ignore[arg-type]
+    mixed = MixedLauncher(cold, warm, cold_starts(PLAN, DECLARED))  # type: ignore[arg-type]
     for each in (PLAIN, LOOKUP, AGAIN, SWEPT):
         mixed.start(each, MODEL)
     mixed.refused(REFUSED, MODEL)
