@@ -6,16 +6,19 @@ SUBJECT ?= forward-serve
 SHUFFLES ?= 100
 SEED    ?= $(shell date -u +%Y%m%d)00
 
-.PHONY: gate nightly test check check-static format mutate mutate-full relay llama mutmut bench test-torch setup
+.PHONY: gate shuffled nightly test check check-static format mutate mutate-full relay llama mutmut bench test-torch setup
 
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
 
-nightly: setup       ## 2000 bad files and the deep tier, then SHUFFLES gate runs in an order and with cases of their own, by seeds from SEED on
-	BAD_FILES=1000 $(BIN)/pytest -q tests/forward_serve/test_bad_files.py
-	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
+shuffled: setup      ## SHUFFLES gate runs, each in an order and with cases of its own, by seeds from SEED on
 	for seed in $$(seq $(SEED) $$(($(SEED) + $(SHUFFLES) - 1))); do \
 	  $(BIN)/draftproof run --subject $(SUBJECT) --shuffle $$seed || exit $$?; done
+
+nightly: setup       ## 2000 bad files, the deep tier, then the shuffled gate runs
+	BAD_FILES=1000 $(BIN)/pytest -q tests/forward_serve/test_bad_files.py
+	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
+	$(MAKE) shuffled
 
 test: setup          ## the project's own tests
 	$(BIN)/pytest tests -q
