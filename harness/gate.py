@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from harness.records.fixture import Fixture
 from harness.records.plan import Plan, Tier
 from harness.records.recording import Recording, Run, Trace
 from harness.runs.driver import Setting, record_plan
+from harness.scratch import scratch
 from harness.subjects.column import Launcher
 from harness.subjects.description import Description, load_description
 from harness.subjects.mixed import MixedLauncher, cold_starts
@@ -135,8 +135,7 @@ def _recorded(
     """Drive a subject through a plan and return what it answered, without expectations."""
     began = time.monotonic()
     machine = probe(traced=traced)
-    with tempfile.TemporaryDirectory(prefix="draftproof-") as scratch:
-        workdir = Path(scratch)
+    with scratch("gate") as workdir:
         cold = cold_starts(plan, description.declared()) if description.warm else {start.id for start in plan.starts}
 
         def launcher(core: int) -> Launcher | MixedLauncher:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import shlex
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from harness.records.recording import Recording, Run
 from harness.records.replay import Attempt, Mutation, Replay
 from harness.report.escape import printable
 from harness.report.text import findings_text
+from harness.scratch import scratch
 from harness.subjects.description import Description, load_description
 from harness.subjects.requirements import require
 
@@ -170,8 +170,8 @@ def _overlay(file: Path, mutation: Mutation | None, description: Description) ->
     problems = [told for edit in edits if (told := problem(source.read(edit.file), edit))]
     if problems:
         raise UsageError(f"{file}: mutation={mutation.id} cannot be planted any more: {'; '.join(problems)}")
-    with tempfile.TemporaryDirectory(prefix="draftproof-overlay-") as folder:
-        yield make_overlay(source, plant(edits, source.read), Path(folder) / "source")
+    with scratch("overlay") as folder:
+        yield make_overlay(source, plant(edits, source.read), folder / "source")
 
 
 def _repeated_by(path: Path, finding: Finding) -> Finding:

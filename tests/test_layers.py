@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS: dict[str, int] = {
     "defaults": 0,
     "errors": 0,
+    "scratch": 0,
     "records": 0,
     "tracing": 1,
     "subjects": 2,

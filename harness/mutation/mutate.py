@@ -6,7 +6,6 @@ import datetime
 import os
 import platform
 import resource
-import tempfile
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -39,6 +38,7 @@ from harness.mutation.summary import summary
 from harness.mutation.workshop import Workshop
 from harness.mutation.world import Fitted, World, build_world, outline_world
 from harness.records.outcome import MutationReport, ProbeResult
+from harness.scratch import scratch
 
 BuildWorld = Callable[[Path, str, Path, int], World]
 
@@ -129,7 +129,7 @@ def _mutate(options: Options, build: BuildWorld, around: Surroundings) -> ExitCo
         return ExitCode.NOTHING_RAN
     cpu_before = _cpu_seconds()
     with ExitStack() as stack:
-        workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="draftproof-mutate-")))
+        workdir = stack.enter_context(scratch("mutate"))
         overlays, subjects = workdir / "overlays", workdir / "subjects"
         overlays.mkdir()
         workshop = Workshop(snapshot(world.source, workdir / "source"), world.laws, overlays)

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import xml.etree.ElementTree as ET  # the file is our own pytest's
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ from types import MappingProxyType
 from harness.mutation.arena import CPU_FACTOR, MIN_WALL_S, WALL_FACTOR
 from harness.mutation.verdict import Event
 from harness.records.budget import Budget
+from harness.scratch import scratch
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "DRAFTPROOF_CACHE", "SYSTEMROOT")
 _TAIL = 4000  # characters of pytest's output that are kept
@@ -64,8 +64,8 @@ def run_nodes(root: Path, nodes: Sequence[str], budget: Budget | None = None, py
     A node with parameters stands for all its instances and fails if one fails. A process that ends without having run its tests
     never counts as a failure of them.
     """
-    with tempfile.TemporaryDirectory(prefix="draftproof-nodes-") as scratch:
-        junit, log = Path(scratch) / "junit.xml", Path(scratch) / "output"
+    with scratch("nodes") as folder:
+        junit, log = folder / "junit.xml", folder / "output"
         began = time.monotonic()
         status, timed_out = _run(_command(python, root, nodes, junit), root, log, budget)
         seconds = time.monotonic() - began
@@ -178,8 +178,8 @@ def can_import(root: Path, files: Iterable[str], python: str = sys.executable) -
     modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for file in files if file.endswith(".py")]
     if not modules:
         return ""
-    with tempfile.TemporaryDirectory(prefix="draftproof-import-") as scratch:
-        log = Path(scratch) / "output"
+    with scratch("import") as folder:
+        log = folder / "output"
         command = [python, "-B", "-c", f"import {', '.join(modules)}"]
         status, _ = _run(command, root, log, Budget(_MIN_CPU_S, MIN_WALL_S))
         output = log.read_text(encoding="utf-8", errors="backslashreplace")[-_TAIL:]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from harness.errors import UsageError
 from harness.fabricate.recipe import read_recipe
 from harness.fabricate.store import content_digest
 from harness.records.files import write_bytes
 from harness.records.replay import RecipeFile, Replay
+from harness.scratch import scratch
 
 
 def recipe_files(recipe: Path) -> tuple[RecipeFile, ...]:
@@ -26,11 +26,11 @@ def laid_out(file: Path, replay: Replay) -> Iterator[Path]:
 
     Raises UsageError where one of them is fabricated as other bytes here, and for a name that is more than a file's.
     """
-    with TemporaryDirectory(prefix="draftproof-recipe-") as folder:
+    with scratch("recipe") as folder:
         for one in replay.recipes:
             if Path(one.file).name != one.file:
                 raise UsageError(f"{file}: recipes: file={one.file!r} is a path; use a file's name")
-            path = Path(folder) / one.file
+            path = folder / one.file
             write_bytes(path, one.text.encode())
             here = _fabricated_as(path)
             if here != one.fabricated:
@@ -38,7 +38,7 @@ def laid_out(file: Path, replay: Replay) -> Iterator[Path]:
                     f"{file}: recorded on {one.fabricated}, its recipe is fabricated as {here} here: other bytes; "
                     "use the version of draftproof and of numpy that wrote the file"
                 )
-        yield Path(folder) / replay.recipes[0].file
+        yield folder / replay.recipes[0].file
 
 
 def _fabricated_as(path: Path) -> str:
