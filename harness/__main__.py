@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import msgspec
 import typer
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from harness.records.recording import Recording, Run
 
 WIDE = 120  # columns of a table where there is no terminal
+WRONG_USE = typer.BadParameter.__bases__  # of all that the parser finds wrong; typer brings a click of its own, and names no base
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 Subject = Annotated[str, typer.Option("--subject", help="A shipped description's name, or a path to one.")]
@@ -265,10 +265,10 @@ def main() -> None:
     """Run the command; every error of ours is one line."""
     try:
         code = app(standalone_mode=False)
-    except click.ClickException as error:
+    except WRONG_USE as error:
         error.show()
         raise SystemExit(ExitCode.USAGE) from error
-    except (click.Abort, KeyboardInterrupt) as error:
+    except (typer.Abort, KeyboardInterrupt) as error:
         raise SystemExit(128 + signal.SIGINT) from error
     except DraftproofError as error:
         sys.stderr.write(f"draftproof: {error}\n")

@@ -53,3 +53,25 @@ def test_judge_tells_the_divergence_of_a_reply_in_text_and_as_data(tmp_path: Pat
     told = [finding for result in data["results"] for finding in result["findings"] if "divergence" in finding]
     assert {finding["divergence"]["unit"] for finding in told} == {"tokens"}
     assert all(finding["divergence"]["gap_unknown"] == "no forward was computed there" for finding in told)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--no-such-option"], "No such option: --no-such-option"),
+        (["mutate", "--resume"], "Option '--resume' requires an argument"),
+        (["run", "--tier", "huge"], "Invalid value for '--tier'"),
+        (["judge"], "Missing argument 'recording'"),
+        (["no-such-command"], "No such command 'no-such-command'"),
+    ],
+)
+def test_a_command_line_that_is_wrong_is_told_without_a_traceback(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["draftproof", *words])
+    with pytest.raises(SystemExit) as ended:
+        shell.main()
+    told = capsys.readouterr().err
+    assert ended.value.code == shell.ExitCode.USAGE
+    assert said in " ".join(told.split())
+    assert "Traceback" not in told
