@@ -10,7 +10,7 @@ from harness.checks.known import marked
 from harness.checks.statistical.uncertified import excused
 from harness.oracle.draft_model import ALONE
 from harness.records.finding import CheckResult, Judgement, Verdict
-from harness.records.need import lacked_by_subject
+from harness.records.need import all_lacked_by_subject
 from harness.records.recording import Run
 
 
@@ -54,10 +54,9 @@ def apply_after(check: Check, evidence: Evidence, results: Sequence[CheckResult]
 
 
 def _why_not(run: Run, check: Check) -> str:
-    """Return why a check of the plan cannot be applied to this run; "" where it can."""
-    if check.needs_trace and not all(recording.trace.traced for recording in run.recordings):
-        return "tracing was switched off"
-    return next((why for need in check.needs if (why := lacked_by_subject(need, run.declared))), "")
+    """Return every reason why a check of the plan cannot be applied to this run; "" where it can."""
+    is_untraced = check.needs_trace and not all(recording.trace.traced for recording in run.recordings)
+    return "; ".join([*["tracing was switched off"] * is_untraced, *all_lacked_by_subject(check.needs, run.declared)])
 
 
 def _verdict(run: Run, results: Sequence[CheckResult]) -> Verdict:

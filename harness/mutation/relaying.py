@@ -137,7 +137,7 @@ def _why_not(mutant: Mutant, description: Description) -> str:
 
 
 def _unshown(mutant: Mutant, not_tested: Mapping[str, str]) -> str:
-    return next((f"{name} is not tested: {not_tested[name]}" for name in mutant.check_killers if name in not_tested), "")
+    return "; ".join(f"{name} is not tested: {not_tested[name]}" for name in mutant.check_killers if name in not_tested)
 
 
 def _on_its_arms(mutant: Mutant, description: Description) -> Mutant:

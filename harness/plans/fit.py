@@ -6,8 +6,8 @@ law of which nothing is left it is written down why. On the reference engine, wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from harness.oracle.abstain import asks_for
 from harness.plans.alone import with_draft_model
 from harness.records.fixture import Fixture
-from harness.records.need import Need, lacked_by_arm, lacked_by_subject
+from harness.records.need import Need, all_lacked_by_arm, all_lacked_by_subject, lacked_by_subject
 from harness.records.plan import Plan, Request, Start
 from harness.records.recording import Declared
 from harness.subjects.declarations import IgnoreEos
@@ -46,25 +46,31 @@ LAWS_ON: Mapping[str, tuple[str, ...]] = MappingProxyType(  # the laws of which 
 HOLD_WHILE_SAMPLED = frozenset(
     {CAPABILITIES, "control-canary", "accounting", "sampled-distribution"}
 )  # laws that need no plain reply
+NOT_THERE, REFUSED = "its surface has no", "it refuses"  # why a request or a law is left out, before the name of a capability
 OTHER_SAMPLES = "its sampled replies are not the plain arm's: drafting takes other random numbers"
 PROMPT = "prompt"  # a field that every dialect refuses where it is as long as the context
 
 
 @dataclass(slots=True)
 class _Left:
-    """Why a law lost something, the first reason for each."""
+    """Why a law lost something: every reason, in the order in which they were met. Those that begin alike are told as one."""
 
-    reasons: dict[str, str]
+    _reasons: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)  # by check and beginning
 
-    def out(self, checks: Sequence[str], why: str) -> None:
+    def out(self, checks: Iterable[str], why: str, *things: str) -> None:
         for check in checks:
-            self.reasons.setdefault(check, why)
+            self._reasons.setdefault(check, {}).setdefault(why, {}).update(dict.fromkeys(things))
+
+    def reasons(self, check: str) -> list[str]:
+        """Return why a law lost something, a sentence for each reason."""
+        told = self._reasons.get(check, {})
+        return [f"{why} {', '.join(things)}" if things else why for why, things in told.items()]
 
 
 def fitted(plan: Plan, description: Description, fixture: Fixture, needs: Needs) -> Plan:
     """Return the plan as `description`'s subject can be asked it, with what is not tested and why."""
     declared = description.declared()
-    left = _Left({})
+    left = _Left()
     starts = [one for start in plan.starts for one in _played(start, description, left)]
     samples_with_drafts = not lacked_by_subject(Need.SAMPLED_DRAFTS, declared)
     starts = _with_references(starts if samples_with_drafts else [_unswept(start) for start in starts], left)
@@ -89,26 +95,28 @@ def _played(start: Start, description: Description, left: _Left) -> Iterator[Sta
     checks = _checks_of(start)
     arms = description.arms_of(start.arm)
     if not arms:
-        left.out(checks, f"no arm plays {start.arm}")
+        left.out(checks, "no arm plays", start.arm)
+    fixed = _with_fixtures(start, description)
+    if fixed is None:
+        left.out(checks, "nothing stands for pack", str(start.pack))
     for arm in arms:
-        fixed, why = _with_fixtures(start, description), ""
-        if fixed is None:
-            why = f"nothing stands for pack {start.pack}"
-        else:
-            fixed = _without_failing_by_hand(fixed, description.parameters_of(arm))
-            strange = sorted(fixed.parameters.keys() - description.parameters_of(arm))
-            why = f"arm {arm} takes no {', '.join(strange)}" if strange else _too_few(fixed, arm, description)
-        if why or fixed is None:
-            left.out(checks, why)
+        given = _without_failing_by_hand(start if fixed is None else fixed, description.parameters_of(arm))
+        strange = sorted(given.parameters.keys() - description.parameters_of(arm))
+        least = description.arms[arm].least_k
+        is_short = _is_short(given, least)
+        if strange:
+            left.out(checks, f"no {' or '.join(strange)} is taken by arm", arm)
+        if is_short:
+            left.out(checks, f"fewer than {least} drafts are never made by arm", arm)
+        if fixed is None or strange or is_short:
             continue
         name = start.id if len(arms) == 1 and arm == start.arm else _renamed(start, arm)
-        yield msgspec.structs.replace(fixed, id=name, arm=arm)
+        yield msgspec.structs.replace(given, id=name, arm=arm)
 
 
-def _too_few(start: Start, arm: str, description: Description) -> str:
-    k, least = start.parameters.get("k"), description.arms[arm].least_k
-    is_short = start.expect != "refused" and isinstance(k, int) and k < least
-    return f"arm {arm} drafts {least} tokens or more" if is_short else ""
+def _is_short(start: Start, least: int) -> bool:
+    k = start.parameters.get("k")
+    return start.expect != "refused" and isinstance(k, int) and k < least
 
 
 def _renamed(start: Start, arm: str) -> str:
@@ -145,7 +153,7 @@ def _with_references(starts: Sequence[Start], left: _Left) -> list[Start]:
     for start in starts:
         missing = [name for name in (start.reference, start.host, start.drafts_as) if name is not None and name not in ids]
         if missing:
-            left.out(_checks_of(start), f"{missing[0]}, which it is compared with, is not started")
+            left.out(_checks_of(start), "not started is what it is compared with:", *missing)
         else:
             kept.append(start)
     return kept
@@ -156,11 +164,12 @@ def _spoken(start: Start, description: Description, left: _Left) -> Start:
     kept = []
     for request in start.requests:
         words = unsaid(request, description)
+        is_unnamed = _must_name_a_field(request) and not description.dialect.names_refusals
         if words:
-            left.out(request.checks, f"its dialect has no words for {words[0]}")
-        elif _must_name_a_field(request) and not description.dialect.names_refusals:
+            left.out(request.checks, "its dialect has no words for", *words)
+        if is_unnamed:
             left.out(request.checks, "its refusals do not name a field")
-        else:
+        if not words and not is_unnamed:
             kept.append(request)
     return msgspec.structs.replace(start, requests=tuple(kept))
 
@@ -173,14 +182,14 @@ def _supported(start: Start, declared: Declared, left: _Left) -> Start:
         asked = (*asks_for(request), *(role.removeprefix(ASKS) for role in request.roles if role.startswith(ASKS)))
         lacking = [name for name in asked if behaviours.get(name) == UNSUPPORTED]
         if lacking:
-            left.out(request.checks, f"its surface has no {lacking[0]}")
+            left.out(request.checks, NOT_THERE, *lacking)
         elif request.refusal == PROMPT and behaviours.get(OVER_LONG, REFUSES) != REFUSES and CAPABILITIES not in request.checks:
             left.out(request.checks, "it takes a prompt as long as its context")
         else:
             kept.append(_refused(request, asked, behaviours, left))
-    lost = {check: why for name, why in _lost(behaviours) for check in LAWS_ON[name]}
-    for check in set(_checks_of(start)) & lost.keys():
-        left.out((check,), lost[check])
+    lost = {check for name, _ in _lost(behaviours) for check in LAWS_ON[name]}
+    for name, why in _lost(behaviours):
+        left.out(set(_checks_of(start)).intersection(LAWS_ON[name]), why, name)
     return _without(msgspec.structs.replace(start, requests=tuple(kept)), lost)
 
 
@@ -189,7 +198,7 @@ def _refused(request: Request, asked: Sequence[str], behaviours: Mapping[str, st
     refused = [name for name in asked if behaviours.get(name) == REFUSES and name != OVER_LONG]
     if not refused or request.expect >= CLIENT_ERROR:
         return request
-    left.out([check for check in request.checks if check != CAPABILITIES], f"it refuses {refused[0]}")
+    left.out([check for check in request.checks if check != CAPABILITIES], REFUSED, *refused)
     return msgspec.structs.replace(request, checks=tuple(check for check in request.checks if check == CAPABILITIES))
 
 
@@ -197,9 +206,9 @@ def _lost(behaviours: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the capabilities that laws need and the surface has not, and why."""
     for name in LAWS_ON:
         if behaviours.get(name) == UNSUPPORTED:
-            yield name, f"its surface has no {name}"
+            yield name, NOT_THERE
         elif behaviours.get(name) == REFUSES:
-            yield name, f"it refuses {name}"
+            yield name, REFUSED
 
 
 def _alike(start: Start, declared: Declared, left: _Left) -> Start:
@@ -291,9 +300,10 @@ def _also_asked(start: Start, requests: Sequence[Request]) -> Start:
 def _shown(start: Start, declared: Declared, needs: Needs, left: _Left) -> Start:
     """Return a start whose requests are read by those checks that can see what they need on its arm."""
     facts = declared.facts_of(start)
-    blind = {check: why for check, wanted in needs.items() for need in wanted if (why := lacked_by_arm(need, facts, declared))}
+    blind = {check: whys for check, wanted in needs.items() if (whys := all_lacked_by_arm(wanted, facts, declared))}
     for check in set(_checks_of(start)) & blind.keys():
-        left.out((check,), blind[check])
+        for why in blind[check]:
+            left.out((check,), why)
     return _without(start, blind)
 
 
@@ -317,14 +327,14 @@ def _laws_gone(plan: Plan, starts: Sequence[Start], declared: Declared, needs: N
     gone = {}
     for check in plan.checks:
         reads_results = not any(check in _checks_of(start) for start in plan.starts)
-        whys = [why for need in needs.get(check, ()) if (why := lacked_by_subject(need, declared))]
+        whys = all_lacked_by_subject(needs.get(check, ()), declared)
         references = {start.reference for start in (*plan.starts, *starts)}
         had, has = _is_compared(plan.starts, check, references), _is_compared(starts, check, references)
         asked = any(check in _checks_of(start) for start in starts)
-        if whys:
-            gone[check] = whys[0]
-        elif not reads_results and (not asked or (had and not has)):
-            gone[check] = left.reasons.get(check, "nothing of it is left")
+        is_left = reads_results or (asked and (has or not had))
+        if whys or not is_left:
+            whys += [] if is_left else left.reasons(check)
+            gone[check] = "; ".join(dict.fromkeys(whys)) or "nothing of it is left"
     return gone
 
 
@@ -333,7 +343,7 @@ def _is_compared(starts: Sequence[Start], check: str, references: Collection[str
     return any(check in _checks_of(start) for start in starts if start.id not in references)
 
 
-def _without(start: Start, checks: Mapping[str, str]) -> Start:
+def _without(start: Start, checks: Collection[str]) -> Start:
     """Return a start whose requests some checks do not read."""
     requests = [
         msgspec.structs.replace(request, checks=tuple(check for check in request.checks if check not in checks))
@@ -367,10 +377,10 @@ def _unpredicted(starts: Sequence[Start], declared: Declared, needs: Needs, chec
     """Yield what is not tested on single arms: laws that need a prediction, on arms whose drafter no oracle knows."""
     facts = {start.arm: declared.facts_of(start) for start in starts}
     for check in checks:
-        whys = {arm: lacked_by_arm(need, facts[arm], declared) for arm in facts for need in needs.get(check, ())}
-        arms = [arm for arm, why in whys.items() if why]
-        if arms:
-            yield f"{check} on {', '.join(arms)}", whys[arms[0]]
+        arms_by_why: dict[str, list[str]] = {}
+        for arm, of_arm in facts.items():
+            arms_by_why.setdefault("; ".join(all_lacked_by_arm(needs.get(check, ()), of_arm, declared)), []).append(arm)
+        yield from ((f"{check} on {', '.join(arms)}", why) for why, arms in arms_by_why.items() if why)
 
 
 def _checks_of(start: Start) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from harness.records.recording import ArmFacts, Declared
 
@@ -57,6 +57,16 @@ def lacked_by_arm(need: Need, facts: ArmFacts, declared: Declared) -> str:
     if need is Need.SAMPLED_DRAFTS and not (is_engaged and _samples_with_drafts(declared.capabilities.get(facts.drafter, {}))):
         return "it does not speculate while sampling"
     return ""
+
+
+def all_lacked_by_subject(needs: Iterable[Need], declared: Declared) -> list[str]:
+    """Return every reason why a subject cannot show some of these things on any arm."""
+    return list(dict.fromkeys(why for need in needs if (why := lacked_by_subject(need, declared))))
+
+
+def all_lacked_by_arm(needs: Iterable[Need], facts: ArmFacts, declared: Declared) -> list[str]:
+    """Return every reason why one arm cannot show what its subject can of these things."""
+    return list(dict.fromkeys(why for need in needs if (why := lacked_by_arm(need, facts, declared))))
 
 
 def _samples_with_drafts(behaviours: Mapping[str, str]) -> bool:

@@ -84,9 +84,14 @@ def test_a_check_that_needs_the_trace_is_not_tested_where_one_start_was_not_trac
     assert got.verdict is Verdict.NOT_TRACED
 
 
-def test_a_check_is_not_tested_where_the_subject_lacks_one_of_its_needs() -> None:
+def test_a_check_is_not_tested_where_the_subject_lacks_one_of_its_needs_and_every_reason_is_told() -> None:
     run = a_run("first", "other")
     run = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, reports_rounds=False))
+    untraced = [msgspec.structs.replace(one, trace=Trace(traced=False)) for one in run.recordings]
+    both = Check("first", Verdict.MISMATCH, "", looks, needs_trace=True, needs=(Need.ROUNDS, Need.KNOWN_FAULTS))
+    assert judge(
+        msgspec.structs.replace(run, recordings=tuple(untraced)), [both, Check("other", Verdict.MISMATCH, "", looks)]
+    ).not_tested == {"first": "tracing was switched off; it does not list its rounds; its description pins no fault"}
     needs = {"first": (Need.PATHS, Need.ROUNDS), "other": (Need.PATHS,)}
     got = judge(run, [Check(name, Verdict.MISMATCH, "", looks, needs=needs[name]) for name in needs])
     assert got.not_tested == {"first": "it does not list its rounds"}

@@ -24,7 +24,8 @@ FAKE = load_description(Path(__file__).parents[1] / "subjects" / "fake" / "fake.
 
 def entry(**fields: Any) -> Entry:
     relay = fields.pop("relay", {"fault": "token-dropped"})
-    return Entry(id="x", title="t", why="w", kind=Kind.SEED, killers=("same-reply",), relay=relay, **fields)
+    killers = fields.pop("killers", ("same-reply",))
+    return Entry(id="x", title="t", why="w", kind=Kind.SEED, killers=killers, relay=relay, **fields)
 
 
 def mutant(**fields: Any) -> Mutant:
@@ -96,6 +97,12 @@ def test_a_fault_that_a_subject_cannot_have_is_told_apart_with_the_reason(
 def test_a_fault_whose_killer_the_subject_cannot_show_is_not_applicable_and_one_with_an_unknown_killer_is_left_to_lint() -> None:
     found = fit([mutant()], ENGINE, {"same-reply": "it says nothing"})
     assert dict(found.not_applicable) == {"x": "same-reply is not tested: it says nothing"}
+    both = fit(
+        [mutant(killers=("same-reply", "stop-cut"))], ENGINE, {"stop-cut": "it knows no stop", "same-reply": "it says nothing"}
+    )
+    assert dict(both.not_applicable) == {
+        "x": "same-reply is not tested: it says nothing; stop-cut is not tested: it knows no stop"
+    }
     assert fit([mutant()], ENGINE, {"stop-cut": "it knows no stop"}).not_applicable == {}
 
 

@@ -108,7 +108,7 @@ def test_a_parameter_that_an_arm_does_not_take_or_too_few_drafts_leave_its_start
         outside,
     )
     assert [start.id for start in got.starts] == ["plain", "k-1/second"]
-    assert got.not_tested == {"fallback-round": "arm first takes no fallback_below"}
+    assert got.not_tested == {"fallback-round": "no fallback_below is taken by arm first, second"}
     assert got.checks == ("same-reply",)
 
 
@@ -163,6 +163,27 @@ def test_laws_that_need_what_the_subject_does_not_say_are_not_tested(outside: De
     ]
 
 
+def test_a_law_of_which_nothing_is_left_names_every_reason_and_one_that_the_subject_cannot_show_all_that_it_lacks(
+    outside: Description,
+) -> None:
+    silent = msgspec.structs.replace(
+        outside, counts=CountsSource(), capabilities={"second": {Capability.STOP: Behaviour.REFUSES}}
+    )
+    few = asked(LOOKUP, said(5, "budget-prefix", "exact-drafts", stop=["a"]), id="k-1/lookup", parameters={"k": 1})
+    sliding = asked(DRAFT, said(5, "budget-prefix", "exact-drafts"), arm="draft-sliding", id="window1/draft", pack="window1")
+    never = asked(DRAFT, said(5, "budget-prefix"), id="never/draft", pack="never")
+    checks = ("same-reply", "budget-prefix", "exact-drafts", "accept-lengths")
+    got = fit(
+        plan_of(asked(PLAIN), few, sliding, never, asked(LOOKUP, said(24, "same-reply", "accept-lengths")), checks=checks), silent
+    )
+    elsewhere = "fewer than 2 drafts are never made by arm first; no arm plays draft-sliding"
+    assert got.not_tested == {
+        "budget-prefix": f"{elsewhere}; nothing stands for pack window1, never; it refuses stop",
+        "exact-drafts": f"it does not list its rounds; {elsewhere}; nothing stands for pack window1; it refuses stop",
+        "accept-lengths": "predicted only: it does not list its rounds",  # of which something is left
+    }
+
+
 def test_the_draft_model_is_asked_after_every_beginning_of_a_reply_that_a_law_predicts(outside: Description) -> None:
     request = said(4, "exact-counts")
     got = fit(plan_of(asked(PLAIN, request), asked(DRAFT, request), checks=("exact-counts",)), outside)
@@ -214,7 +235,7 @@ def test_what_the_dialect_has_no_words_for_is_left_out() -> None:
     plan = plan_of(asked(PLAIN, said(24), chat, odd), asked(LOOKUP, said(24), odd), checks=("same-reply", "refusals"))
     got = fit(plan, LLAMA)
     assert {request.id for start in got.starts for request in start.requests} == {"main-1/24"}
-    assert got.not_tested["refusals"] == "its refusals do not name a field"
+    assert got.not_tested["refusals"] == "its refusals do not name a field; its dialect has no words for field n"
 
 
 def test_sampled_sweeps_are_for_subjects_that_speculate_while_sampling() -> None:
