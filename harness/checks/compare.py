@@ -109,10 +109,16 @@ def untouched(evidence: Evidence, ledger: Ledger, case: Case, before: Case | Non
     if not equal_replies(ledger, case, want, got, than):
         return True
     if case.facts.prefix_cache:  # it resumes from whatever came before: its path is that of the rules, and `cached` another law's
-        as_predicted(evidence, ledger, case, "cached")
+        if tells_what_is_left(evidence):
+            as_predicted(evidence, ledger, case, "cached")
     elif not case.facts.remembers:
         equal_paths(ledger, case, before.answer, case.answer, than)
     return True
+
+
+def tells_what_is_left(evidence: Evidence) -> bool:
+    """Whether a subject tells what each request leaves in a prefix cache: its ids, and what was run of it. Else only replies are held."""
+    return evidence.declared.reports_counts and evidence.declared.returns_ids
 
 
 def counts_of(counts: Counts) -> dict[str, Any]:

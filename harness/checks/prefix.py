@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.checks.check import Check, Ledger
-from harness.checks.compare import as_predicted, equal_replies, served, starts_of
+from harness.checks.compare import as_predicted, equal_replies, served, starts_of, tells_what_is_left
 from harness.checks.evidence import Case, Evidence
 from harness.checks.order import require_disturbance
 from harness.records.finding import Verdict
@@ -51,8 +51,7 @@ def _judge_resumed(evidence: Evidence, ledger: Ledger, case: Case) -> None:
         return
     if resumed is None:
         message = f"{case.request.id}: nobody knows what the request before it left"
-        is_known = evidence.declared.reports_counts and evidence.declared.returns_ids  # else only replies are compared
-        ledger.precondition(case.start.id, not is_known, message)
+        ledger.precondition(case.start.id, not tells_what_is_left(evidence), message)
         return
     if ledger.compare(case, "cached_tokens of the usage", resumed, got.cached_tokens) and evidence.declared.reports_counts:
         as_predicted(evidence, ledger, case)

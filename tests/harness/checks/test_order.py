@@ -143,6 +143,22 @@ def test_what_a_cached_arm_says_it_resumed_from_is_left_to_its_own_law() -> None
     assert findings(ORDER, run) == ()
 
 
+@pytest.mark.parametrize("lacking", ["reports_counts", "returns_ids"])
+def test_of_a_cached_arm_that_does_not_tell_what_a_request_leaves_only_the_reply_is_held(lacking: str) -> None:
+    def silenced(_start: Start, _request: Request, answer: Answer) -> Answer:
+        if lacking == "reports_counts":
+            return msgspec.structs.replace(answer, counts=None, usage_counts=None, rounds=None)
+        reply = None if answer.reply is None else msgspec.structs.replace(answer.reply, ids=None)
+        return msgspec.structs.replace(answer, reply=reply)
+
+    run, name = changed(run_of(ORDER, Tier.GATE), silenced), f"{PROBE}/after-long"
+    run = msgspec.structs.replace(run, declared=msgspec.structs.replace(run.declared, **{lacking: False}))
+    assert findings(ORDER, run) == ()
+    assert "cached/draft" in result(ORDER, run).examined
+    other = altered(run, "cached/draft", name, reply={"text": "another"})
+    assert [(one.start, one.request, one.verdict) for one in findings(ORDER, other)] == [("cached/draft", name, Verdict.MISMATCH)]
+
+
 def test_a_start_that_fails_first_is_compared_with_the_same_arm_alone_elsewhere() -> None:
     run = run_of(ORDER, Tier.DEEP)
     name = "miss-1/24/after-failed"
