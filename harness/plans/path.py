@@ -8,7 +8,7 @@ import msgspec
 
 from harness.plans.abstain import abstained, neutral
 from harness.plans.build import Asked, Slice, ask
-from harness.plans.devices import device_requests
+from harness.plans.devices import device_requests, second_generation
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, PROMPTS, SEED, TEMPERATURE, seed_requests
 from harness.plans.starts import (
@@ -64,6 +64,7 @@ def _drafts_made(fixture: Fixture, tier: Tier) -> Iterable[Asked]:
     yield from ask(completion(second, 2, check), PLAIN, DRAFT)  # the rows that the first request left may be in its way
     if tier is not Tier.MUTATION:
         yield from _on(_seed(fixture, check), PLAIN, DRAFT, NPU_PLAIN, NPU_DRAFT)
+        yield from second_generation(fixture, check)
         yield from ask(completion(first, 5, check), *OTHER_KINDS)
         yield from ask(completion(second, 2, check), *OTHER_KINDS)
         yield from _on(_prescribed(fixture.companion("five"), check), *FIVE)
@@ -89,6 +90,7 @@ def _exact(fixture: Fixture, tier: Tier, check: str) -> Iterable[Asked]:
     if tier is not Tier.MUTATION:
         yield from _on(_drafted(fixture, Tier.MUTATION, check), draft("k-3", draft_k=3))  # it uses a part of each block
         yield from _on(device_requests(fixture, tier, check), *DEVICE)
+        yield from second_generation(fixture, check)
         yield from _on(_drafted(fixture, Tier.MUTATION, check), *OTHER_KINDS, draft("mixed2-k-3", "mixed2", draft_k=3))
         yield from _on(_prescribed(fixture.companion("five"), check), *FIVE)
     if tier is Tier.DEEP:

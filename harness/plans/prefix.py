@@ -1,7 +1,7 @@
 """What the law on the prefix cache is asked: prompts that share all, a part or nothing with what the request before them ran.
 
-Each start begins as `request-order` does, with a probe and a request that fails inside, so that both share their starts. Every
-prompt is asked of the plain arm too, once: what it answers there is what it must answer here.
+Each start but that of a pack of generation 2 begins as `request-order` does, with a probe and a request that fails inside, so that
+both share their starts. Every prompt is asked of the plain arm too, once: what it answers there is what it must answer here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.plans.build import Asked, Slice, ask
 from harness.plans.order import opening
 from harness.plans.requests import completion, streamed
 from harness.plans.seed import SEED, TEMPERATURE
-from harness.plans.starts import CACHED, PLAIN
+from harness.plans.starts import CACHED, CACHED_DRAFT_2, PLAIN
 from harness.plans.streams import continued
 from harness.records.fixture import Fixture, Stream
 from harness.records.plan import Request, Start, Tier
@@ -30,6 +30,7 @@ def prefix_cache(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     """One sequence of requests on each arm with a cache, and at leisure more of them."""
     yield from _on_both(opening(fixture, CHECK), CACHED)
     yield from _on_both(_sequence(fixture, tier), CACHED)
+    yield from _on_both(_resuming(fixture), [CACHED_DRAFT_2])
     first = fixture.stream("main-1")
     yield from ask(completion(first, BEYOND, CHECK), PLAIN)
     if tier is Tier.MUTATION:
@@ -51,14 +52,20 @@ def spliced(stream: Stream, size: int, other: Stream) -> Stream:
     return Stream(f"{stream.name}:{size}:{other.name}", "", stream.prompt_ids[:size] + other.prompt_ids[size:], ())
 
 
-def _sequence(fixture: Fixture, tier: Tier) -> Iterator[Request]:
+def _resuming(fixture: Fixture) -> Iterator[Request]:
+    """Yield the least that shows each side of the rule: what resumes from nothing, from all but one token, and from a part."""
     hit, first, second = (fixture.stream(name) for name in ("hit-1", "main-1", "main-2"))
-    one = Stream("one", "", hit.prompt_ids[:1], ())
-    yield completion(turned(first, second), 4, CHECK)  # after the one that failed
+    yield completion(turned(first, second), 4, CHECK)  # after the one that failed, where one did
     yield completion(hit, WHOLE_REPLY, CHECK)
     yield completion(hit, WHOLE_REPLY, CHECK, label="once-more")
     yield completion(turned(hit, first), 6, CHECK)
     yield completion(spliced(hit, 10, second), 6, CHECK)
+
+
+def _sequence(fixture: Fixture, tier: Tier) -> Iterator[Request]:
+    hit, first, second = (fixture.stream(name) for name in ("hit-1", "main-1", "main-2"))
+    one = Stream("one", "", hit.prompt_ids[:1], ())
+    yield from _resuming(fixture)
     yield from _stopped_and_beyond(fixture)
     yield completion(one, 3, CHECK)
     yield completion(hit, WHOLE_REPLY, CHECK, label="after-one")

@@ -8,7 +8,7 @@ from typing import Any
 from harness.plans.abstain import neutral
 from harness.plans.build import Asked, Slice, ask
 from harness.plans.cuts import end_starts
-from harness.plans.devices import device_requests
+from harness.plans.devices import device_requests, second_generation
 from harness.plans.fallback import DEEP_RULES, GATE_RULES, fallback_start, pack_fallback_starts
 from harness.plans.requests import completion
 from harness.plans.seed import BUDGETS, SEED, TEMPERATURE, seed_plan
@@ -55,6 +55,7 @@ def same_reply(fixture: Fixture, tier: Tier) -> Iterator[Asked]:
     for request in device_requests(fixture, tier, check):
         if request.is_greedy:
             yield from ask(request, *DEVICE)
+    yield from second_generation(fixture, check)
     for request in neutral(fixture.stream("hit-1"), check):
         yield from ask(request, *MAIN)
     every = tuple(range(1, 25))

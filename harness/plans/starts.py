@@ -29,6 +29,9 @@ NPU_LOOKUP = Start(
     host="plain",
 )
 NPU_DRAFT = Start(id="npu/draft", arm="npu-draft", model=MODEL, requests=(), pack="mixed", reference="npu/plain", host="plain")
+NPU_DRAFT_2 = Start(
+    id="npu/draft-2", arm="npu-draft-2", model=MODEL, requests=(), pack="mixed2", reference="npu/plain", host="plain"
+)
 DEVICE = (NPU_PLAIN, NPU_LOOKUP, NPU_DRAFT)
 
 FAIL_PASS = 40  # beyond a probe of 16 prompt tokens and 24 of reply, whatever its path; within a reply of 400
@@ -52,6 +55,7 @@ CACHED_DRAFT = Start(
     parameters={"fail_pass": FAIL_PASS},
     reference="plain",
 )
+CACHED_DRAFT_2 = Start(id="cached/draft-2", arm="cached-draft-2", model=MODEL, requests=(), pack="mixed2", reference="plain")
 CACHED = (CACHED_PLAIN, CACHED_LOOKUP, CACHED_DRAFT)
 
 DUMP_PLAIN = Start(id="dump/plain", arm="dump", model=MODEL, requests=(), reference="plain")

@@ -198,7 +198,7 @@ def test_an_asked_reply_on_which_a_draft_is_too_near_is_blind_and_others_are_let
 
 def test_a_device_needs_a_larger_lead_and_that_in_slots_which_set_the_path() -> None:
     clean = run_of("exact-counts", tier=Tier.GATE)
-    assert {one.start for one in findings("exact-counts", with_margin(clean, 0.1, slot=0))} == {"npu/draft"}
+    assert {one.start for one in findings("exact-counts", with_margin(clean, 0.1, slot=0))} == {"npu/draft", "npu/draft-2"}
     assert "npu/draft" not in {one.start for one in findings("exact-counts", with_margin(clean, 1e-6, slot=6)) if one.request}
 
 

@@ -10,7 +10,7 @@ from harness.records.recording import Answer, Run
 from tests.harness.checks.replying import blind, changed, findings, places, result, run_of, with_reply, without
 
 CHECK = "same-reply"
-DEVICE = ("npu/plain", "npu/lookup", "npu/draft")
+DEVICE = ("npu/plain", "npu/lookup", "npu/draft", "npu/draft-2")
 WHOLE = "hit-1/24"
 
 

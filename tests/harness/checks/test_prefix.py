@@ -15,7 +15,7 @@ from tests.harness.checks.ideal import Fault, altered
 from tests.harness.checks.replying import answered, blind, changed, findings, places, plan_of, result, run_of, without
 
 CHECK = "prefix-cache"
-CACHED = ("cached/plain", "cached/lookup", "cached/draft")
+CACHED = ("cached/plain", "cached/lookup", "cached/draft", "cached/draft-2")
 AGAIN = "hit-1/24/once-more"  # the same prompt as the request before it
 TURN = "hit-1>main-1/6"  # its whole reply and more
 APART = "hit-1:10:main-2/6"  # ten tokens of it
@@ -43,7 +43,7 @@ def resumed(run: Run, start_id: str, request_id: str) -> int | None:
 def test_what_must_be_resumed_is_told_by_prompts_replies_and_paths_alone() -> None:
     run = run_of(CHECK, Tier.GATE)
     first = {name: [resumed(run, name, one) for one in (FRESH, AGAIN, APART)] for name in CACHED}
-    assert list(first.values()) == [[0, 15, 10]] * 3
+    assert list(first.values()) == [[0, 15, 10]] * 4
     assert resumed(run, "cached/plain", TURN) == 16 + 23  # the last token of the reply was not run
     assert resumed(run, "cached/plain", AFTER_FAILED) == 16 + 14
     assert resumed(run, "cached/plain", AFTER_CANCELLED) == 16 + 2
@@ -96,10 +96,12 @@ def test_a_line_that_says_another_number_than_the_usage_is_found() -> None:
 def test_taps_that_are_kept_make_a_resumed_request_draft_and_are_found() -> None:
     run = answered(plan_of(CHECK), Fault.TAPS_KEPT)
     found = findings(CHECK, run)
-    assert {one.start for one in found} == {"cached/draft"}
+    assert {one.start for one in found} == {"cached/draft", "cached/draft-2"}
     assert {AGAIN, TURN, APART} <= {one.request for one in found}
     drafts = [one for one in found if one.request == AGAIN]
-    assert [one.message for one in drafts] == ["rounds, drafted, accepted, plain, reason of the path that the rules give differ"]
+    assert [one.message for one in drafts] == [
+        "rounds, drafted, accepted, plain, reason of the path that the rules give differ"
+    ] * 2
 
 
 def test_a_stream_that_lacks_the_part_resumed_changes_only_drafts_and_is_found_with_its_round() -> None:
@@ -165,7 +167,7 @@ def test_without_the_plain_arms_answer_nothing_is_compared() -> None:
         for start in run.plan.starts
     )
     cut = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, starts=starts))
-    assert [f"{APART}: the same was not asked of plain"] * 3 == blind(findings(CHECK, cut))
+    assert [f"{APART}: the same was not asked of plain"] * 4 == blind(findings(CHECK, cut))
 
 
 def test_what_a_request_that_broke_off_leaves_is_unknown_without_its_counts_and_blinds_the_next() -> None:

@@ -6,7 +6,7 @@ from harness.plans.build import build_plan
 from harness.plans.devices import SLICES, WHOLE_REPLY
 from harness.plans.registry import SLICES as ALL_SLICES
 from harness.plans.seed import seed_requests
-from harness.plans.starts import DEVICE
+from harness.plans.starts import DEVICE, NPU_DRAFT_2
 from harness.records.plan import Plan, Tier
 from tests.harness.checks.ideal import DEVICE_WIDTH, fixture
 
@@ -26,9 +26,23 @@ def test_each_main_arm_and_those_of_a_device_are_asked_one_request_under_the_tra
     assert [(start.id, len(start.requests)) for start in plan.starts] == [(name, 1) for name in (*HOST, *devices)]
 
 
-def test_the_smallest_plan_of_passes_starts_two_device_arms() -> None:
+def test_the_smallest_plan_of_passes_starts_a_device_plain_by_lookup_and_with_a_pack_of_generation_2() -> None:
     plan = plan_of("device-passes", Tier.MUTATION)
-    assert [(start.id, len(start.requests)) for start in plan.starts] == [("npu/plain", 2), ("npu/lookup", 2)]
+    assert [(start.id, len(start.requests)) for start in plan.starts] == [("npu/plain", 2), ("npu/lookup", 2), ("npu/draft-2", 2)]
+
+
+@pytest.mark.parametrize("tier", [Tier.GATE, Tier.DEEP])
+def test_a_pack_of_generation_2_is_asked_few_replies_on_a_device_each_of_them_prescribed_and_asked_of_its_plain_arm(
+    tier: Tier,
+) -> None:
+    plan = build_plan(fixture(), tier, ALL_SLICES, tuple(ALL_SLICES))
+    start, on_device = plan.start(NPU_DRAFT_2.id), {request.id for request in plan.start("npu/plain").requests}
+    assert (start.pack, start.reference, start.host) == ("mixed2", "npu/plain", "plain")
+    assert {"main-1/24", "main-1/5", "main-1/1"} <= {request.id for request in start.requests} <= on_device
+    assert len(start.requests) == 5
+    assert max(request.max_tokens for request in start.requests) == WHOLE_REPLY
+    laws = {"same-reply", "drafts-made", "exact-counts", "exact-drafts", "device-passes"}
+    assert all(laws <= set(request.checks) for request in start.requests)
 
 
 def test_a_device_lookup_arm_wants_more_drafts_than_a_pass_has_room_for() -> None:

@@ -32,6 +32,16 @@ def test_all_arms_with_a_cache_are_asked_the_same_after_a_probe_and_a_failure(ti
 
 
 @pytest.mark.parametrize("tier", list(Tier))
+def test_a_pack_of_generation_2_is_asked_the_least_that_shows_what_resumes_from_nothing_from_all_and_from_a_part(
+    tier: Tier,
+) -> None:
+    start = plan_of("prefix-cache", tier).start("cached/draft-2")
+    assert (start.pack, start.reference) == ("mixed2", "plain")
+    wanted = ["main-1>main-2/4", "hit-1/24", "hit-1/24/once-more", "hit-1>main-1/6", "hit-1:10:main-2/6"]
+    assert [request.id for request in start.requests] == wanted
+
+
+@pytest.mark.parametrize("tier", list(Tier))
 def test_what_is_served_is_asked_of_the_plain_arm_once_and_what_breaks_off_is_not(tier: Tier) -> None:
     plan = plan_of("prefix-cache", tier)
     plain = [request.body for request in plan.start("plain").requests]
