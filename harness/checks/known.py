@@ -21,33 +21,38 @@ from harness.records.plan import Request, Start
 from harness.records.recording import Run
 
 CHECK = "known-faults"
+ANY_START = "*"
 
 
 def marked(run: Run, results: Sequence[CheckResult]) -> tuple[CheckResult, ...]:
-    """Return the results with each finding that is a pinned fault, or that follows from one, named after it."""
-    places = _places(run, results)
+    """Return the results with each finding that is a pinned fault, or that follows from one, named after it.
+
+    Of several faults whose condition it meets it is the one with the narrowest, and of those the one that is described first.
+    """
+    left = _left_behind(run, results)
     return tuple(
-        msgspec.structs.replace(result, findings=tuple(_named(run, one, places) for one in result.findings)) for result in results
+        msgspec.structs.replace(result, findings=tuple(_named(run, one, left) for one in result.findings)) for result in results
     )
 
 
-def _places(run: Run, results: Sequence[CheckResult]) -> dict[tuple[str, str, str], str]:
-    """Return the fault of each (check, start, request) at which one shows, its consequences' checks included."""
-    places: dict[tuple[str, str, str], str] = {}
+def _left_behind(run: Run, results: Sequence[CheckResult]) -> dict[tuple[str, str, str], str]:
+    """Return the fault from which findings at each (check, start, request) follow: where it shows itself, by another check."""
+    left: dict[tuple[str, str, str], str] = {}
     for fault in run.declared.known_faults:
         for finding in _shown_by(run, fault, results):
-            for check in (fault.check, *fault.leaves):
-                places[check, finding.start, finding.request] = fault.id
-    return places
+            for check in fault.leaves:
+                left.setdefault((check, finding.start, finding.request), fault.id)
+    return left
 
 
-def _named(run: Run, finding: Finding, places: dict[tuple[str, str, str], str]) -> Finding:
-    faults = {fault.id: fault for fault in run.declared.known_faults}
-    place = finding.check, finding.start
-    known = places.get((*place, finding.request)) or places.get((*place, ""), "")
-    if known and finding.check == faults[known].check and not is_of(run, faults[known], finding):
-        known = ""  # another finding of the same check at the same place
-    return msgspec.structs.replace(finding, known=known)
+def _named(run: Run, finding: Finding, left: dict[tuple[str, str, str], str]) -> Finding:
+    own = max((fault for fault in run.declared.known_faults if is_of(run, fault, finding)), key=_num_conditions, default=None)
+    place, known = (finding.check, finding.start), own.id if own else ""
+    return msgspec.structs.replace(finding, known=known or left.get((*place, finding.request)) or left.get((*place, ""), ""))
+
+
+def _num_conditions(fault: KnownFault) -> int:
+    return len(fault.fields) + fault.is_cut_short + fault.is_behind_long + (fault.starts != ANY_START)
 
 
 def _shown_by(run: Run, fault: KnownFault, results: Sequence[CheckResult]) -> Iterator[Finding]:

@@ -107,6 +107,17 @@ def test_a_finding_on_another_arm_at_another_start_or_without_the_field_counts()
     assert judged(run_of(*starts), *FOUND, *odd).counted == tuple(odd)
 
 
+def test_a_finding_that_meets_two_conditions_is_the_narrower_fault_and_two_at_one_request_are_each_its_own() -> None:
+    wider = msgspec.structs.replace(FAULT, id="any-other", message="differs$", is_cut_short=False, leaves=())
+    longer = finding(got=(1, 2, 3, 4))
+    for faults in ((FAULT, wider), (wider, FAULT)):
+        got = judged(run_of(*BOTH, faults=faults), *FOUND, longer)
+        assert [one.known for one in got.findings] == ["cut-at-the-end", "cut-at-the-end", "any-other"]
+        assert got.verdict is Verdict.LOSSLESS  # on each arm the wider one's condition is met too
+    alike = msgspec.structs.replace(FAULT, id="alike")
+    assert {one.known for one in judged(run_of(*BOTH, faults=(alike, FAULT)), *FOUND).findings} == {"alike"}
+
+
 def test_what_follows_from_a_pinned_fault_at_the_same_request_does_not_count() -> None:
     follows = finding("accounting", message="tokens differ")
     got = judged(run_of(*BOTH), *FOUND, follows)
