@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from harness.records.recording import Recording, Run
 
 WIDE = 120  # columns of a table where there is no terminal
-WRONG_USE = typer.BadParameter.__bases__  # of all that the parser finds wrong; typer brings a click of its own, and names no base
+# The base of all that the parser finds wrong: typer brings a click of its own, and exports no name for it.
+WRONG_USE: tuple[type[Exception], ...] = typer.BadParameter.__bases__  # type: ignore[assignment]
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 Subject = Annotated[str, typer.Option("--subject", help="A shipped description's name, or a path to one.")]
