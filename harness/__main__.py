@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WIDE = 120  # columns of a table where there is no terminal
 # The base of all that the parser finds wrong: typer brings a click of its own, and exports no name for it.
-WRONG_USE: tuple[type[Exception], ...] = typer.BadParameter.__bases__  # type: ignore[assignment]
+WRONG_USE: tuple[type[typer.BadParameter], ...] = typer.BadParameter.__bases__
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 Subject = Annotated[str, typer.Option("--subject", help="A shipped description's name, or a path to one.")]
