@@ -22,3 +22,4 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packs: dict[str, PackCertificate]
     sight: SightCertificate = SightCertificate()
     sight_cpu_seconds: float = 0.0
+    missed: dict[str, list[str]] = {}  # "streams", "container", "pack NAME" -> what each draw but the last missed

@@ -14,11 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import BoundError
 from harness.fabricate.q4nx import GROUP, Q41, group_range, nearest_codes
 from harness.fabricate.repair import Repair, repair_codes
 from harness.fabricate.shape import ModelShape
 from harness.fabricate.streams import NUM_ASCII
+
+_LIFTS = (1.0, 1.25, 1.5, 2.0, 3.0)  # of rows that no id owns, tried in turn
 
 Matrix = NDArray[np.float64]
 Tokens = NDArray[np.integer[Any]]
@@ -63,7 +65,7 @@ class Head:
 def solve_head(states: Matrix, noise: list[Matrix], tokens: Tokens, shape: ModelShape, dials: HeadDials, seed: int) -> Head:
     """Solve, round and repair lm_head [padded_vocab, H]. `noise` holds one [n, H] difference for each noisy forward.
 
-    Raises FabricationError when the repair ends below half of the wanted gap.
+    Raises BoundError when the repair ends below half of the wanted gap.
     """
     rng = np.random.default_rng([seed, 4])
     noise_gram = sum((one.T @ one for one in noise), np.zeros((shape.hidden, shape.hidden)))
@@ -76,7 +78,19 @@ def solve_head(states: Matrix, noise: list[Matrix], tokens: Tokens, shape: Model
     rounded = round_with_feedback(weights, gram)
     repair = repair_codes(rounded, states, tokens, shape.vocab, dials.repair_gap, dials.most_flips)
     _check(repair, dials)
-    return Head(_tied(repair.matrix.times(dials.temperature), dials.ties), repair.num_flips)
+    matrix = _with_loud_padding(repair.matrix, weights, gram, states, shape.vocab)
+    return Head(_tied(matrix.times(dials.temperature), dials.ties), repair.num_flips)
+
+
+def _with_loud_padding(matrix: Q41, weights: Matrix, gram: Matrix, states: Matrix, vocab: int) -> Q41:
+    """Lift the rows that no id owns, all alike, until one of them wins every state; as they are where the last lift is too low."""
+    best = (states @ matrix.decode()[:vocab].T).max(axis=1)
+    for lift in _LIFTS:
+        padding = round_with_feedback(weights[vocab:] * lift, gram)
+        if np.all((states @ padding.decode().T).max(axis=1) > best):
+            break
+    rows = ((matrix.codes, padding.codes), (matrix.scales, padding.scales), (matrix.mins, padding.mins))
+    return Q41(*(np.concatenate([own[:vocab], lifted]) for own, lifted in rows))
 
 
 def _spoken(tokens: Tokens, dials: HeadDials) -> Tokens:
@@ -127,7 +141,7 @@ def round_with_feedback(weights: Matrix, gram: Matrix) -> Q41:
 
 def _check(repair: Repair, dials: HeadDials) -> None:
     if repair.smallest_gap < dials.repair_gap / 2:
-        raise FabricationError(
+        raise BoundError(
             f"head: smallest gap {repair.smallest_gap:.4f} after {repair.num_flips} flips, wanted "
             f"{dials.repair_gap}; use fewer streams, a wider model or another seed"
         )

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import BoundError
 from harness.fabricate.numerics import FLOAT32, Floats
 from harness.fabricate.shape import EMBEDDING, LM_HEAD
 from harness.fabricate.teacher import Teacher
@@ -238,7 +238,7 @@ def positions_of(fault: Fault, prompt_length: int, total: int) -> Ids:
 
 
 def certify_history(teacher: Teacher, streams: Sequence[Stream], bound: float) -> HistoryCertificate:
-    """Plant every fault at every position of every stream. Raises FabricationError where too few show over all streams."""
+    """Plant every fault at every position of every stream. Raises BoundError where too few show over all streams."""
     cache = Cache(teacher)
     planted: dict[Fault, tuple[Ids, Flags]] = {}
     for fault in Fault:
@@ -250,7 +250,7 @@ def certify_history(teacher: Teacher, streams: Sequence[Stream], bound: float) -
     share = float(everything.mean())
     if share < bound:
         shares = ", ".join(f"{fault} {one:.3f}" for fault, one in by_fault.items())
-        raise FabricationError(
+        raise BoundError(
             f"container: {share:.4f} of the faults in its history show ({shares}), want {bound}; lower head.rival_gap or "
             "raise head.rivals"
         )

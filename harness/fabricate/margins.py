@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.fabricate.errors import FabricationError
-from harness.fabricate.numerics import BF16, FLOAT32, HARSH, Numerics, noise_sample
+from harness.fabricate.errors import BoundError
+from harness.fabricate.numerics import BF16, DEVICE, FLOAT32, HARSH, Numerics, noise_sample
 from harness.fabricate.scores import largest_movement
 
 _HELD_OUT_SEED = 1 << 20  # no noise sample that anything is fitted on has such a seed
@@ -35,7 +35,7 @@ class Gap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def held_out() -> tuple[Numerics, ...]:
     """Return the ways of rounding that certificates measure; nothing is fitted on any of them."""
-    return (FLOAT32, BF16, HARSH, noise_sample(_HELD_OUT_SEED))
+    return (FLOAT32, BF16, HARSH, DEVICE, noise_sample(_HELD_OUT_SEED))
 
 
 def movements_of(scores: NDArray[np.floating], moved: dict[str, NDArray[np.floating]], gap: float) -> dict[str, Movement]:
@@ -45,9 +45,9 @@ def movements_of(scores: NDArray[np.floating], moved: dict[str, NDArray[np.float
 
 
 def require_ratio(what: str, rounding: str, ratio: float, bound: float) -> None:
-    """Raise FabricationError where a gap is too small for what rounding moves."""
+    """Raise BoundError where a gap is too small for what rounding moves."""
     if ratio < bound:
-        raise FabricationError(
+        raise BoundError(
             f"{what}: the smallest margin is {ratio:.2f} times what {rounding} moves, want {bound}; "
             "use fewer streams, a wider pack or another seed"
         )

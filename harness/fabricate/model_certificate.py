@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import FabricationError, BoundError
 from harness.fabricate.margins import Gap, Movement, held_out, movements_of, require_ratio
-from harness.fabricate.numerics import BF16, FLOAT32, Floats
+from harness.fabricate.numerics import Floats
 from harness.fabricate.recipe import Bounds
 from harness.fabricate.scores import gaps_of, padded_share, runners_up
 from harness.fabricate.teacher import Teacher
@@ -46,7 +46,7 @@ class ModelCertificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def certify_model(
     teacher: Teacher, streams: Sequence[Stream], bounds: Bounds, ties: Ties, num_flips: int, cpu_seconds: float
 ) -> ModelCertificate:
-    """Measure a container. Raises FabricationError where it does not say its streams, or says them too narrowly."""
+    """Measure a container. Raises BoundError where it does not say its streams, or says them too narrowly."""
     everything = teacher.scores()
     replies, vocab = teacher.script.replies, teacher.shape.vocab
     scores = everything[..., :vocab]
@@ -62,16 +62,16 @@ def certify_model(
         runner_up=int(runners_up(untied, replies, vocab)[stream, index]),
     )
     if smallest.gap <= 0:
-        raise FabricationError(
+        raise BoundError(
             f"{smallest.stream}, token {index}: the container says id {smallest.runner_up}, the recipe prescribes "
             f"{smallest.token}; use fewer streams or another seed"
         )
     share = padded_share(everything, vocab)
     if share < 1:
-        raise FabricationError(f"padded rows win at {share:.4f} of the states, want 1; raise head.padding_score")
+        raise BoundError(f"padded rows win at {share:.4f} of the states, want 1; raise head.padding_score")
     moved = {numerics.name: teacher.scores(numerics)[..., :vocab] for numerics in held_out()}
     movements = movements_of(scores, moved, smallest.gap)
-    for key, bound in ((FLOAT32.name, bounds.float32), (BF16.name, bounds.bf16)):
+    for key, bound in bounds.by_rounding.items():
         require_ratio("container", key, movements[key].ratio, bound)
     for numerics, one in {"float64": scores, **moved}.items():
         _require_ties(numerics, one, ties)

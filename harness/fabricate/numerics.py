@@ -1,7 +1,8 @@
 """How numbers are rounded: exact, float32, and bf16 as devices do it. It does not know what is computed with them.
 
 A `Numerics` is handed to a forward, which rounds the input of every product with `activation` and the residual stream
-after every addition with `residual`. The certificate compares forwards that differ in nothing else.
+after every addition with `residual`. A device rounds both sides of a product: see `DEVICE`. The certificate compares forwards
+that differ in nothing else.
 """
 
 from __future__ import annotations
@@ -26,6 +27,17 @@ class Numerics:
     dtype: type[np.floating[Any]]
     activation: Rounding
     residual: Rounding
+    both_sides: bool = False  # weights and shares of attention are rounded too, queries once they are scaled
+    drafts_on_host: bool = False  # a drafter beside the target reads its rounded taps, and computes in float32
+
+    def weight(self, values: Floats) -> Floats:
+        """Return a weight as products read it."""
+        return self.activation(values) if self.both_sides else values
+
+    @property
+    def of_drafter(self) -> Numerics:
+        """How a drafter computes beside a target that computes like this."""
+        return FLOAT32 if self.drafts_on_host else self
 
 
 def keep(values: Floats) -> Floats:
@@ -64,6 +76,8 @@ EXACT = Numerics("float64", np.float64, keep, keep)
 FLOAT32 = Numerics("float32", np.float32, keep, keep)
 BF16 = Numerics("bf16", np.float32, to_bf16, keep)  # inputs of each product, q, k, v and the final hidden state
 HARSH = Numerics("bf16 residual", np.float32, to_bf16, to_bf16)  # the residual stream too
+# The device of the engine's specification: every input of every product in bf16, sums and all else in float32.
+DEVICE = Numerics("bf16 device", np.float32, to_bf16, keep, both_sides=True, drafts_on_host=True)
 
 
 def noise_sample(seed: int) -> Numerics:

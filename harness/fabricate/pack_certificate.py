@@ -16,9 +16,9 @@ from harness.fabricate.aim import FREE
 from harness.fabricate.choice import Choices, Selector, Tokens, choose
 from harness.fabricate.draft_shape import DraftShape
 from harness.fabricate.drafter import run_draft
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import BoundError
 from harness.fabricate.margins import Gap, held_out, require_ratio
-from harness.fabricate.numerics import BF16, EXACT, FLOAT32, Floats, Numerics
+from harness.fabricate.numerics import EXACT, FLOAT32, Floats, Numerics
 from harness.fabricate.prescription import Prescription
 from harness.fabricate.recipe import Bounds
 from harness.fabricate.schedule import accepted_lengths, deciding_slots, rounds_by_length, transitions
@@ -65,12 +65,13 @@ class Drafter:
 
     def scores(self, hidden: Floats, numerics: Numerics = EXACT) -> Floats:
         """Return the logits [N, D, V] of hidden rows, padded rows included."""
-        return self.teacher.head_scores(hidden, numerics)
+        return self.teacher.head_scores(hidden, numerics.of_drafter)
 
     def hidden(self, numerics: Numerics = EXACT) -> Floats:
         """Return the final hidden rows [N, D, H] of every anchor's full block, anchors of all streams in one list."""
-        states = run_draft(self.weights, self.shape, self.teacher.draft_inputs(self.shape, numerics), numerics)
-        hidden = states.hidden(self.weights[self.shape.last_down], self.weights["norm.weight"], self.shape.rms_norm_eps, numerics)
+        own, inputs = numerics.of_drafter, self.teacher.draft_inputs(self.shape, numerics)
+        states = run_draft(self.weights, self.shape, inputs, own)
+        hidden = states.hidden(self.weights[self.shape.last_down], self.weights["norm.weight"], self.shape.rms_norm_eps, own)
         return hidden.reshape(-1, *hidden.shape[2:])
 
     def choices(self, numerics: Numerics = EXACT, follow: Tokens | None = None) -> Choices:
@@ -85,20 +86,20 @@ class Drafter:
 def certify_pack(
     name: str, drafter: Drafter, wanted: Prescription, streams: Sequence[Stream], bounds: Bounds, cpu_seconds: float
 ) -> PackCertificate:
-    """Measure a pack. Raises FabricationError where it proposes otherwise, or too narrowly."""
+    """Measure a pack. Raises BoundError where it proposes otherwise, or too narrowly."""
     choices = drafter.choices()
     _require_proposals(name, choices.drafts.reshape(*wanted.lengths.shape, -1), wanted, drafter.teacher, streams)
     deciding = deciding_slots(wanted.lengths, choices.drafts.shape[1]).reshape(choices.drafts.shape)
     moves = {numerics.name: _moves(choices, drafter.choices(numerics, choices.drafts)) for numerics in held_out()}
     movements = {key: _movement(choices, deciding, *move) for key, move in moves.items()}
-    for key, bound in ((FLOAT32.name, bounds.float32), (BF16.name, bounds.bf16)):
+    for key, bound in bounds.by_rounding.items():
         require_ratio(f"pack {name}", key, movements[key].ratio, bound)
     scores, logits = moves[FLOAT32.name]
     any_ratio = float(choices.margins(scores.max(axis=-1, keepdims=True), logits.max(axis=-1, keepdims=True)).min())
     require_ratio(f"pack {name}, any slot", FLOAT32.name, any_ratio, bounds.any_slot_float32)
     selected = float(np.mean((choices.lead() > 0)[deciding]))
     if wanted.selected and selected < 1:
-        raise FabricationError(f"pack {name}: the selector decides {selected:.4f} of the slots, want all; widen the pack")
+        raise BoundError(f"pack {name}: the selector decides {selected:.4f} of the slots, want all; widen the pack")
     widths = range(1, choices.drafts.shape[1] + 1)
     return PackCertificate(
         deciding_slots=int(deciding.sum()),
@@ -141,12 +142,12 @@ def _require_proposals(name: str, drafts: Tokens, wanted: Prescription, teacher:
     """
     got = accepted_lengths(drafts, teacher.script.replies)
     for stream, anchor in np.argwhere(got != wanted.lengths):
-        raise FabricationError(
+        raise BoundError(
             f"pack {name}, {streams[stream].name}, after {anchor + 1} tokens: {got[stream, anchor]} drafts would be "
             f"accepted, {wanted.lengths[stream, anchor]} are prescribed; widen the pack or use fewer streams"
         )
     for stream, anchor, slot in np.argwhere((wanted.tokens != FREE) & (drafts != wanted.tokens)):
-        raise FabricationError(
+        raise BoundError(
             f"pack {name}, {streams[stream].name}, after {anchor + 1} tokens, slot {slot + 1}: proposes id "
             f"{drafts[stream, anchor, slot]}, not {wanted.tokens[stream, anchor, slot]}; widen the pack"
         )

@@ -15,6 +15,7 @@ from harness.fabricate.draft_shape import DraftShape, Generation2
 from harness.fabricate.draft_trunk import DynamicsDials
 from harness.fabricate.flip import FlipDials
 from harness.fabricate.head import HeadDials
+from harness.fabricate.numerics import BF16, DEVICE, FLOAT32
 from harness.fabricate.readout import ReadoutDials
 from harness.fabricate.shape import ModelShape
 from harness.fabricate.streams import NUM_REPLY, StreamRecipe
@@ -38,11 +39,17 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     float32: float = 1000.0
     bf16: float = 2.0
+    device: float = 2.0  # a target that rounds both sides of its products, beside a drafter in float32
     any_slot_float32: float = 100.0  # packs: slots that decide nothing, too
 
     def __post_init__(self) -> None:
-        if min(self.float32, self.bf16, self.any_slot_float32) < 1:
+        if min(self.float32, self.bf16, self.device, self.any_slot_float32) < 1:
             raise ValueError("a bound below 1 lets a movement exceed a gap; use 1 or more")
+
+    @property
+    def by_rounding(self) -> dict[str, float]:
+        """The bound of each way of rounding that has one."""
+        return {FLOAT32.name: self.float32, BF16.name: self.bf16, DEVICE.name: self.device}
 
 
 class Sight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from harness.fabricate.block_faults import BLOCK_FAULTS
 from harness.fabricate.choice_faults import CHOICE_FAULTS
 from harness.fabricate.context_faults import CONTEXT_FAULTS
 from harness.fabricate.conv_faults import CONV_FAULTS
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import FabricationError, UnshownError
 from harness.fabricate.pack_certificate import Drafter
 from harness.fabricate.round_choice import Ids, RoundChoice
 from harness.fabricate.round_trunk import RoundTrunk
@@ -73,14 +73,15 @@ def planted(name: str, drafter: Drafter, lengths: Ids, streams: Sequence[Stream]
 
 
 def require_shown(packs: Mapping[str, Mapping[str, Shown]], exempt: Collection[str]) -> None:
-    """Raise FabricationError where a fault that applies to some pack changes no id on any, or an exempt one is unknown."""
+    """Raise UnshownError where a fault that applies to some pack changes no id on any; FabricationError where an exempt one is unknown."""
     unknown = sorted(set(exempt) - {*map(name_of, TRUNKS), *map(name_of, CHOICE_FAULTS)})
     if unknown:
         raise FabricationError(f"sight.blind: {', '.join(unknown)} are no faults of a reader")
     names = {fault for shown in packs.values() for fault in shown} - set(exempt)
     blind = sorted(fault for fault in names if not any(fault in shown and shown[fault].ids for shown in packs.values()))
     if blind:
-        raise FabricationError(f"sight.packs={list(packs)}: no pack shows {', '.join(blind)}; add one or use another seed")
+        applies = next(name for name, shown in packs.items() if blind[0] in shown)
+        raise UnshownError(f"sight.packs={list(packs)}: no pack shows {', '.join(blind)}; add one or use another seed", applies)
 
 
 class _Bench:

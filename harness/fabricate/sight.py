@@ -5,17 +5,15 @@ A certified margin says that nothing but a fault can change an answer; this says
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import BoundError
 from harness.fabricate.history import HistoryCertificate, certify_history
 from harness.fabricate.lookup import Rule, first_shown, text_of
-from harness.fabricate.pack_certificate import Drafter
-from harness.fabricate.prescription import Prescription
 from harness.fabricate.recipe import Sight
-from harness.fabricate.sensitivity import Shown, planted, require_shown
+from harness.fabricate.sensitivity import Shown
 from harness.fabricate.teacher import Teacher
 from harness.records.fixture import Stream
 
@@ -28,14 +26,14 @@ class SightCertificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lookup: dict[str, dict[str, dict[str, int]]] = {}  # draft length -> wrong rule -> stream -> round from 0
 
 
-def certify_sight(
-    sight: Sight, teacher: Teacher, streams: Sequence[Stream], packs: Mapping[str, tuple[Drafter, Prescription]]
-) -> SightCertificate:
-    """Plant what the recipe asks for. Raises FabricationError where a fault shows nowhere, or too few of a kind do."""
-    history = None if sight.history is None else certify_history(teacher, streams, sight.history)
-    shown = {name: planted(name, packs[name][0], packs[name][1].lengths, streams) for name in sight.packs}
-    require_shown(shown, sight.blind)
-    return SightCertificate(history, shown, {str(k): _lookup(k, streams) for k in sight.lookup})
+def history_of(sight: Sight, teacher: Teacher, streams: Sequence[Stream]) -> HistoryCertificate | None:
+    """Return what faults in the cache would show, None where none are asked for. Raises BoundError where too few do."""
+    return None if sight.history is None else certify_history(teacher, streams, sight.history)
+
+
+def lookup_of(sight: Sight, streams: Sequence[Stream]) -> dict[str, dict[str, dict[str, int]]]:
+    """Return where wrong rules of lookup would show at the draft lengths asked for. Raises BoundError where one does not."""
+    return {str(k): _lookup(k, streams) for k in sight.lookup}
 
 
 def _lookup(k: int, streams: Sequence[Stream]) -> dict[str, dict[str, int]]:
@@ -48,5 +46,5 @@ def _lookup(k: int, streams: Sequence[Stream]) -> dict[str, dict[str, int]]:
         found[rule.name.lower().replace("_", "-")] = {name: place for name, place in places.items() if place is not None}
     for name, shown in found.items():
         if not shown:
-            raise FabricationError(f"sight.lookup={k}: no stream shows {name}; add a stream of kind hit")
+            raise BoundError(f"sight.lookup={k}: no stream shows {name}; add a stream of kind hit")
     return found

@@ -75,7 +75,7 @@ class Teacher:
 
     def head_scores(self, states: Floats, numerics: Numerics = EXACT) -> Floats:
         """Apply the head to final states [..., H]."""
-        return np.asarray(states @ self.head.astype(numerics.dtype).T)
+        return np.asarray(states @ numerics.weight(self.head.astype(numerics.dtype)).T)
 
     def draft_inputs(self, draft: DraftShape, numerics: Numerics = EXACT) -> DraftInputs:
         """Return what a draft trunk reads at the anchors of all streams."""

@@ -75,8 +75,8 @@ def feed_forward_inner(weights: Weights, prefix: str, x: Floats) -> Floats:
 
 
 def cast(weights: Weights, numerics: Numerics) -> dict[str, Any]:
-    """Return the weights in the dtype of the computation."""
-    return {name: tensor.astype(numerics.dtype) for name, tensor in weights.items()}
+    """Return the weights as the computation reads them; embedding and norms are exact in bf16, so that rounding leaves them."""
+    return {name: numerics.weight(tensor.astype(numerics.dtype)) for name, tensor in weights.items()}
 
 
 def forward(weights: Weights, shape: ModelShape, ids: Ids, numerics: Numerics = EXACT) -> States:
@@ -98,19 +98,29 @@ def forward(weights: Weights, shape: ModelShape, ids: Ids, numerics: Numerics = 
 def _attention(weights: Weights, shape: ModelShape, prefix: str, x: Floats, numerics: Numerics) -> Floats:
     normed = numerics.activation(rms_norm(x, weights[f"{prefix}input_layernorm.weight"], shape.rms_norm_eps))
     positions = np.arange(x.shape[1])
+    scale = np.asarray(np.sqrt(shape.head_dim), x.dtype)
     query, key = (
-        numerics.activation(
-            project_heads(weights, f"{prefix}self_attn.{part}", normed, positions, shape.rope_theta, shape.rms_norm_eps)
-        )
+        project_heads(weights, f"{prefix}self_attn.{part}", normed, positions, shape.rope_theta, shape.rms_norm_eps)
         for part in "qk"
     )
+    query, key = numerics.activation(query / scale if numerics.both_sides else query), numerics.activation(key)
     value = numerics.activation(heads(linear(normed, weights[f"{prefix}self_attn.v_proj.weight"]), shape.head_dim))
     groups = shape.heads // shape.kv_heads
     key, value = np.repeat(key, groups, axis=1), np.repeat(value, groups, axis=1)
-    scores = query @ np.swapaxes(key, -1, -2) / np.asarray(np.sqrt(shape.head_dim), x.dtype)
+    scores = query @ np.swapaxes(key, -1, -2)
+    if not numerics.both_sides:
+        scores = scores / scale
     future = positions[None, :] > positions[:, None]
-    mixed = softmax(np.where(future, np.asarray(-np.inf, x.dtype), scores)) @ value
+    mixed = _mixed(np.where(future, np.asarray(-np.inf, x.dtype), scores), value, numerics)
     return linear(numerics.activation(merge_heads(mixed)), weights[f"{prefix}self_attn.o_proj.weight"])
+
+
+def _mixed(scores: Floats, value: Floats, numerics: Numerics) -> Floats:
+    """Return the values mixed by the softmax of scores; a device rounds the shares before it divides by their sum."""
+    if not numerics.both_sides:
+        return np.asarray(softmax(scores) @ value)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(numerics.activation(shares) @ value / shares.sum(-1, keepdims=True))
 
 
 def project_heads(weights: Weights, name: str, normed: Floats, positions: NDArray[np.int64], theta: float, eps: float) -> Floats:
