@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from harness.fabricate.errors import FabricationError, BoundError
+from harness.fabricate.errors import BoundError, FabricationError
 
 MOST_DRAWS = 8  # of one part, the first one included
 _STRIDE = 1 << 32  # beyond any seed that a recipe states

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from harness.fabricate.errors import FabricationError, BoundError
+from harness.fabricate.errors import BoundError, FabricationError
 from harness.fabricate.margins import Gap, Movement, held_out, movements_of, require_ratio
 from harness.fabricate.numerics import Floats
 from harness.fabricate.recipe import Bounds

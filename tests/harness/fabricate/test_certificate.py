@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.fabricate.certificate import Certificate
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import BoundError, FabricationError
 from harness.fabricate.margins import require_ratio
 from harness.fabricate.model_certificate import certify_model
 from harness.fabricate.recipe import Bounds, Recipe, read_recipe
@@ -61,10 +61,10 @@ def test_a_gap_that_rounding_could_close_is_refused() -> None:
     require_ratio("container", "bf16", 2.0, 2.0)
 
 
-@pytest.mark.parametrize("name", ["float32", "bf16"])
-def test_bounds_that_nothing_meets_fail_the_fabrication(small: Fixture, teacher: Teacher, name: str) -> None:
+@pytest.mark.parametrize(("name", "rounding"), [("float32", "float32"), ("bf16", "bf16"), ("device", "bf16 device")])
+def test_bounds_that_nothing_meets_fail_the_fabrication(small: Fixture, teacher: Teacher, name: str, rounding: str) -> None:
     bounds = msgspec.structs.replace(Bounds(), **{name: 1e9})
-    with pytest.raises(FabricationError, match=f"container: .* times what {name} moves"):
+    with pytest.raises(BoundError, match=f"container: .* times what {rounding} moves"):
         certify_model(teacher, small.streams, bounds, (), 0, 0.0)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import BoundError, FabricationError
 from harness.fabricate.pack import read_pack
 from harness.fabricate.pack_certificate import Drafter, certify_pack
 from harness.fabricate.prescription import NEVER_TOKEN, Prescription, prescribe
@@ -60,6 +60,12 @@ def test_a_token_that_the_pack_does_not_propose_is_refused_with_its_place(
 def test_a_slot_that_float32_could_turn_is_refused(small: Fixture, drafter: Drafter, wanted: Prescription) -> None:
     bounds = Bounds(any_slot_float32=1e9)
     with pytest.raises(FabricationError, match=r"pack mixed, any slot: the smallest margin is .* times what float32 moves"):
+        certify_pack("mixed", drafter, wanted, small.streams, bounds, 0.0)
+
+
+def test_a_slot_that_a_device_could_turn_is_refused(small: Fixture, drafter: Drafter, wanted: Prescription) -> None:
+    bounds = Bounds(device=1e9)
+    with pytest.raises(BoundError, match=r"pack mixed: the smallest margin is .* times what bf16 device moves, want 1000000000"):
         certify_pack("mixed", drafter, wanted, small.streams, bounds, 0.0)
 
 

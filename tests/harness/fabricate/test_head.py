@@ -32,6 +32,15 @@ def test_every_state_says_its_token_with_the_gap_asked_for_and_padding_wins_unbo
     assert padded_share(scores, 256) == 1.0
 
 
+def test_rows_that_no_id_owns_are_lifted_until_one_wins_every_state_and_the_others_stay() -> None:
+    states, tokens = random_states(48)
+    noise = [0.01 * random_states(48, 2)[0]]
+    loud, quiet = (solve_head(states, noise, tokens, SHAPE, HeadDials(padding_score=score), 1).matrix for score in (1.5, 0.6))
+    assert padded_share(states @ quiet.decode().T, 256) == 1.0
+    np.testing.assert_array_equal(quiet.codes[:256], loud.codes[:256])
+    np.testing.assert_array_equal(quiet.decode()[:256], loud.decode()[:256])
+
+
 def test_the_temperature_moves_no_code() -> None:
     states, tokens = random_states(16)
     noise = [0.01 * states]

@@ -14,7 +14,7 @@ from harness.fabricate.context_faults import CONTEXT_FAULTS, TapsSorted
 from harness.fabricate.conv_faults import CONV_FAULTS
 from harness.fabricate.draft_shape import DraftShape, Generation2
 from harness.fabricate.draft_trunk import DynamicsDials, random_draft
-from harness.fabricate.errors import FabricationError
+from harness.fabricate.errors import FabricationError, UnshownError
 from harness.fabricate.pack import read_pack
 from harness.fabricate.pack_certificate import Drafter
 from harness.fabricate.prescription import prescribe
@@ -102,8 +102,9 @@ def test_a_fault_that_no_pack_shows_is_refused_unless_it_is_named_as_shown_elsew
     seen, blind = Shown(Place("main-1", 0), None), Shown()
     require_shown({"a": {"taps-reversed": seen, "no-cut": blind}, "b": {"no-cut": seen}}, ())
     require_shown({"a": {"no-cut": blind}}, ("no-cut",))
-    with pytest.raises(FabricationError, match=r"sight\.packs=\['a', 'b'\]: no pack shows no-cut"):
-        require_shown({"a": {"no-cut": blind}, "b": {"taps-reversed": seen}}, ())
+    with pytest.raises(UnshownError, match=r"sight\.packs=\['a', 'b'\]: no pack shows no-cut") as found:
+        require_shown({"a": {"taps-reversed": seen}, "b": {"no-cut": blind}}, ())
+    assert found.value.pack == "b"  # the one that could show it
     with pytest.raises(FabricationError, match=r"sight\.blind: no-such are no faults of a reader"):
         require_shown({"a": {}}, ("no-such",))
 

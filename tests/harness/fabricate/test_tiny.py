@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.fabricate.certificate import Certificate
 from harness.fabricate.choice import Selector, choose
 from harness.fabricate.drafter import DraftInputs, run_draft
-from harness.fabricate.numerics import BF16, EXACT, FLOAT32, HARSH, Numerics
+from harness.fabricate.numerics import BF16, DEVICE, EXACT, FLOAT32, HARSH, Numerics
 from harness.fabricate.pack import read_pack
 from harness.fabricate.recipe import PackRecipe, Recipe
 from harness.fabricate.shape import EMBEDDING
@@ -31,7 +31,7 @@ def packs(recipe: Recipe) -> dict[str, PackRecipe]:
     return {pack.name: pack for pack in recipe.all_packs}
 
 
-@pytest.mark.parametrize("numerics", [EXACT, FLOAT32, BF16, HARSH], ids=lambda one: one.name)
+@pytest.mark.parametrize("numerics", [EXACT, FLOAT32, BF16, HARSH, DEVICE], ids=lambda one: one.name)
 def test_the_container_says_every_stream_however_numbers_are_rounded(tiny_teacher: Teacher, numerics: Numerics) -> None:
     scores = tiny_teacher.scores(numerics)
     np.testing.assert_array_equal(scores[..., :256].argmax(axis=-1), tiny_teacher.script.replies)
@@ -45,6 +45,7 @@ def test_the_certificate_holds_the_margins_that_make_zero_tolerance_fair(certifi
     assert model.smallest_gap.gap > 1.5
     assert model.movements["float32"].ratio > 1000
     assert model.movements["bf16"].ratio > 2
+    assert model.movements["bf16 device"].ratio > 2
     assert sum(count >= 12 for count in model.distinct_tokens.values()) >= 8
 
 
@@ -53,6 +54,7 @@ def test_each_pack_is_certified_for_every_slot_in_float32(certificate: Certifica
     pack = certificate.packs[name]
     assert pack.movements["float32"].ratio > 1000
     assert pack.movements["bf16"].ratio > 2
+    assert pack.movements["bf16 device"].ratio > 2
     assert pack.any_slot_float32_ratio > 100
     assert pack.padded_share > 0.99
 
