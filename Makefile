@@ -6,7 +6,7 @@ SUBJECT ?= forward-serve
 SHUFFLES ?= 100
 SEED    ?= $(shell date -u +%Y%m%d)00
 
-.PHONY: gate shuffled nightly test check check-static format mutate mutate-full relay llama mutmut bench test-torch setup
+.PHONY: gate shuffled new-models nightly test check check-static format mutate mutate-full relay llama mutmut bench test-torch setup
 
 gate: setup          ## fabricate, serve every arm, compare, trace
 	$(BIN)/pytest harness -q --subject $(SUBJECT)
@@ -15,10 +15,15 @@ shuffled: setup      ## SHUFFLES gate runs, each in an order and with cases of i
 	for seed in $$(seq $(SEED) $$(($(SEED) + $(SHUFFLES) - 1))); do \
 	  $(BIN)/draftproof run --subject $(SUBJECT) --shuffle $$seed || exit $$?; done
 
-nightly: setup       ## 2000 bad files, the deep tier, then the shuffled gate runs
+new-models: setup    ## the gate on models that nobody has seen: the recipes with other seeds, by SEED
+	new=$$(mktemp -d) && $(BIN)/draftproof fabricate --reseed $(SEED) --into $$new && \
+	  $(BIN)/draftproof run --subject $(SUBJECT) --recipe $$new/tiny.toml && rm -r $$new
+
+nightly: setup       ## 2000 bad files, the deep tier, then the shuffled gate runs and new models
 	BAD_FILES=1000 $(BIN)/pytest -q tests/forward_serve/test_bad_files.py
 	$(BIN)/draftproof run --subject $(SUBJECT) --tier deep
 	$(MAKE) shuffled
+	$(MAKE) new-models
 
 test: setup          ## the project's own tests
 	$(BIN)/pytest tests -q

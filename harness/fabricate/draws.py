@@ -12,7 +12,7 @@ from typing import TypeVar
 from harness.fabricate.errors import BoundError, FabricationError
 
 MOST_DRAWS = 8  # of one part, the first one included
-_STRIDE = 1 << 32  # beyond any seed that a recipe states
+_STRIDE = 1 << 32  # the seeds of one recipe lie closer together, so that no draw of one part has a seed of another's
 _Part = TypeVar("_Part")
 
 
