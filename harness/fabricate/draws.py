@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from harness.fabricate.errors import BoundError, FabricationError
 
-MOST_DRAWS = 8  # of one part, the first one included
+MOST_DRAWS = 16  # of one part, the first one included
 _STRIDE = 1 << 32  # the seeds of one recipe lie closer together, so that no draw of one part has a seed of another's
 _Part = TypeVar("_Part")
 

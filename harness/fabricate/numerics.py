@@ -76,8 +76,9 @@ EXACT = Numerics("float64", np.float64, keep, keep)
 FLOAT32 = Numerics("float32", np.float32, keep, keep)
 BF16 = Numerics("bf16", np.float32, to_bf16, keep)  # inputs of each product, q, k, v and the final hidden state
 HARSH = Numerics("bf16 residual", np.float32, to_bf16, to_bf16)  # the residual stream too
-# The device of the engine's specification: every input of every product in bf16, sums and all else in float32.
-DEVICE = Numerics("bf16 device", np.float32, to_bf16, keep, both_sides=True, drafts_on_host=True)
+# The device of the engine's specification: every input of every product in bf16. It sums in float32, in an order that is its own:
+# sums in float64 lie between all orders, and are the same on every machine.
+DEVICE = Numerics("bf16 device", np.float64, to_bf16, keep, both_sides=True, drafts_on_host=True)
 
 
 def noise_sample(seed: int) -> Numerics:

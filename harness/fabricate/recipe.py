@@ -39,7 +39,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     float32: float = 1000.0
     bf16: float = 2.0
-    device: float = 2.0  # a target that rounds both sides of its products, beside a drafter in float32
+    device: float = 2.2  # a target that rounds both sides of its products; 2, and a tenth for the order of its sums
     any_slot_float32: float = 100.0  # packs: slots that decide nothing, too
 
     def __post_init__(self) -> None:

@@ -124,6 +124,6 @@ def test_a_draw_whose_drafts_the_simulated_device_changes_is_refused(third: Reci
         make_pack(third, pack, teacher, streams, directory)
     except BoundError as error:
         assert "pack mixed: the smallest margin is" in str(error)
-        assert "times what bf16 device moves, want 2" in str(error)
+        assert "times what bf16 device moves, want 2.2" in str(error)
         return
     assert wrong_where_it_decides(pack, directory, teacher, on_device(tmp_path / "model", teacher)) == []
