@@ -42,15 +42,30 @@ class Choices:
         np.put_along_axis(margins, self.drafts[..., None], np.inf, axis=-1)
         return np.asarray(margins)
 
-    def behind(self) -> Floats:
-        """Return how far each id's logit is outside the cut, [N, D, V]; -inf for candidates."""
-        last = np.where(self.inside, self.logits, np.inf).min(axis=-1, keepdims=True)
-        return np.where(self.inside, -np.inf, last - self.logits)
+    def behind(self, unit: Floats | float = 1.0) -> Floats:
+        """Return how many units each id's logit is outside the cut, [N, D, V]; -inf for candidates.
 
-    def stays_in(self) -> Floats:
-        """Return how far the draft's logit is inside the cut, [N, D]; inf where nothing is cut."""
-        own = np.take_along_axis(self.logits, self.drafts[..., None], axis=-1)[..., 0]
-        return np.asarray(own - np.where(self.inside, -np.inf, self.logits).max(axis=-1))
+        The unit of two logits is the larger one of theirs.
+        """
+        if self.inside.all():
+            return np.full(self.logits.shape, -np.inf)
+        units = np.broadcast_to(unit, self.logits.shape)
+        candidates = np.argsort(~self.inside, axis=-1, kind="stable")[..., : int(self.inside.sum(axis=-1).max())]
+        if np.ndim(unit) == 0:  # the lowest candidate is the nearest
+            candidates = np.where(self.inside, self.logits, np.inf).argmin(axis=-1)[..., None]
+        nearest = np.full(self.logits.shape, np.inf)
+        for place in range(candidates.shape[-1]):
+            at = candidates[..., place, None]
+            ahead = np.take_along_axis(self.logits, at, axis=-1) - self.logits
+            nearest = np.minimum(nearest, ahead / np.maximum(units, np.take_along_axis(units, at, axis=-1)))
+        return np.where(self.inside, -np.inf, nearest)
+
+    def stays_in(self, unit: Floats | float = 1.0) -> Floats:
+        """Return how many units the draft's logit is inside the cut, [N, D]; inf where nothing is cut. Units as in `behind`."""
+        units = np.broadcast_to(unit, self.logits.shape)
+        own, own_unit = (np.take_along_axis(one, self.drafts[..., None], axis=-1) for one in (self.logits, units))
+        ahead = (own - self.logits) / np.maximum(units, own_unit)
+        return np.asarray(np.where(self.inside, np.inf, ahead).min(axis=-1))
 
     def lead(self) -> Floats:
         """Return how far another id has the best logit, [N, D]; negative where the draft has it."""
@@ -58,14 +73,14 @@ class Choices:
         return np.asarray(np.where(np.isinf(self.beaten()), -np.inf, self.logits).max(axis=-1) - own[..., 0])
 
     def margins(self, score_unit: Floats | float = 1.0, logit_unit: Floats | float = 1.0) -> Floats:
-        """Return by how many units each draft wins [N, D]; units of scores [..., V] and of logits [..., 1] may vary.
+        """Return by how many units each draft wins [N, D]; units of scores and of logits [..., V] may vary.
 
         An id outside the cut is kept from winning by its score or by the cut; what holds it farther off counts.
         """
         units = np.broadcast_to(score_unit, self.scores.shape)
         units = np.maximum(units, np.take_along_axis(units, self.drafts[..., None], axis=-1))
-        held_off = np.maximum(self.beaten() / units, self.behind() / logit_unit).min(axis=-1)
-        return np.asarray(np.minimum(held_off, (self.stays_in()[..., None] / logit_unit)[..., 0]))
+        held_off = np.maximum(self.beaten() / units, self.behind(logit_unit)).min(axis=-1)
+        return np.asarray(np.minimum(held_off, self.stays_in(logit_unit)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ from harness.records.fixture import Stream
 class PackMovement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far one way of rounding moves candidates' scores and all logits, and how often that fits into the narrowest draft.
 
-    The unit of a draft's margin over another id is how far the scores of the two move at most, and that of a cut, logits.
+    The unit of a draft's margin over another id is how far the score of either of the two moves at most, at any deciding slot; that
+    of a cut between two ids, how far the logit of either does.
     """
 
     largest_score: float
@@ -122,10 +123,9 @@ def _moves(choices: Choices, moved: Choices) -> tuple[Floats, Floats]:
 
 
 def _movement(choices: Choices, deciding: NDArray[np.bool_], scores: Floats, logits: Floats) -> PackMovement:
-    largest_logit = float(logits[deciding].max())
-    ratios = choices.margins(scores[deciding].max(axis=0), largest_logit)
+    ratios = choices.margins(scores[deciding].max(axis=0), logits[deciding].max(axis=0))
     candidates = deciding[..., None] & choices.inside
-    return PackMovement(float(scores[candidates].max()), largest_logit, float(ratios[deciding].min()))
+    return PackMovement(float(scores[candidates].max()), float(logits[deciding].max()), float(ratios[deciding].min()))
 
 
 def _smallest_cut(choices: Choices, deciding: NDArray[np.bool_]) -> float | None:

@@ -62,6 +62,16 @@ def test_a_margin_is_the_narrowest_of_gap_and_cut_and_knows_an_id_that_only_the_
     np.testing.assert_allclose(one_slot([1.0, 0.4, 0.3], None).margins(), [[0.6]])
 
 
+def test_the_cut_between_two_ids_is_in_units_of_the_one_that_moves_farther_and_any_candidate_may_fall_out() -> None:
+    got = one_slot([1.0, 0.4, 0.3], selector([[0, 0]] * 3))
+    assert got.inside.tolist() == [[[True, True, False]]]
+    for units, behind, stays in (([1.0, 0.5, 0.1], 0.2, 0.7), ([10.0, 0.05, 0.1], 0.07, 0.07), ([0.1, 0.1, 0.2], 0.5, 3.5)):
+        np.testing.assert_allclose(got.behind(np.array(units)), [[[-np.inf, -np.inf, behind]]])
+        np.testing.assert_allclose(got.stays_in(np.array(units)), [[stays]])
+    np.testing.assert_allclose(got.behind(), [[[-np.inf, -np.inf, 0.1]]])
+    assert one_slot([1.0, 0.4, 0.3], None).behind(np.ones(3)).tolist() == [[[-np.inf] * 3]]
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 12))
 def test_no_movement_below_half_a_margin_changes_a_draft(seed: int, top_k: int) -> None:
