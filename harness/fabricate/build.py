@@ -1,7 +1,8 @@
 """Make everything that a recipe asks for in one directory: container, packs, certificate. It knows no cache.
 
 What misses a bound of its certificate is drawn again by itself, with a seed that follows from its own: the streams of kind hit,
-the container, or a pack together with those that say the same in other words.
+the container, or a pack together with those that say the same in other words. Some containers are hard to draft for: where a pack
+misses too often, all begins again with another container.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -36,15 +37,9 @@ from harness.records.fixture import Stream
 
 MODEL = "model"  # directory of the container
 PACKS = "packs"  # directory of the packs, one below it for each
+_MOST_STREAMS, _MOST_CONTAINERS, _MOST_PACKS = 16, 4, 6  # draws; those of a pack for each container
 
 Lookups = dict[str, dict[str, dict[str, int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Container:
-    teacher: Teacher
-    certificate: ModelCertificate
-    history: HistoryCertificate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +50,21 @@ class _Pack:
     shown: dict[str, Shown] | None  # of faults in its reader; None where the recipe plants none
 
 
+@dataclass(frozen=True, slots=True)
+class _Container:
+    teacher: Teacher
+    certificate: ModelCertificate
+    history: HistoryCertificate | None
+    packs: dict[str, _Pack]
+    missed: dict[str, list[str]]  # by the packs
+
+
 @dataclass(slots=True)
 class _Site:
-    """One fabrication: where it is written, what was drawn, and the time that planted faults took."""
+    """One fabrication: where it is written, and the time that planted faults took."""
 
     recipe: Recipe
     directory: Path
-    draws: Draws = field(default_factory=Draws)
     sight_seconds: float = 0.0
 
     def streams(self, number: int) -> tuple[tuple[Stream, ...], Lookups]:
@@ -75,13 +78,14 @@ class _Site:
         return streams, lookup_of(recipe.sight, streams)
 
     def container(self, streams: Sequence[Stream], number: int) -> _Container:
-        """Make a draw of the container, and see what its history shows."""
+        """Make a draw of the container, see what its history shows, and make the packs over it."""
         recipe = msgspec.structs.replace(self.recipe, seed=seed_of_draw(self.recipe.seed, number))
         teacher, own = make_model(recipe, streams, _cleared(self.directory / MODEL))
         started = time.process_time()
         history = history_of(recipe.sight, teacher, streams)
         self.sight_seconds += time.process_time() - started
-        return _Container(teacher, own, history)
+        draws = Draws(_MOST_PACKS)
+        return _Container(teacher, own, history, _packs(self, draws, teacher, streams), draws.missed)
 
     def pack(self, teacher: Teacher, streams: Sequence[Stream], asked: PackRecipe, number: int) -> _Pack:
         """Make a draw of a pack and of its identities, and plant what the recipe asks for in its reader."""
@@ -108,11 +112,11 @@ def build(recipe: Recipe, directory: Path) -> tuple[Stream, ...]:
     Raises FabricationError when something that was written does not do what the recipe prescribes, however often it was drawn.
     """
     site = _Site(recipe, directory)
-    streams, lookup = site.draws.sound("streams", site.streams)
-    container = site.draws.sound("container", partial(site.container, streams))
-    packs = _packs(site, container.teacher, streams)
-    certificates = {name: one for pack in packs.values() for name, one in pack.certificates.items()}
-    shown = {name: packs[name].shown or {} for name in recipe.sight.packs}
+    of_streams, of_containers = Draws(_MOST_STREAMS), Draws(_MOST_CONTAINERS)
+    streams, lookup = of_streams.sound("streams", site.streams)
+    container = of_containers.sound("container", partial(site.container, streams))
+    certificates = {name: one for pack in container.packs.values() for name, one in pack.certificates.items()}
+    shown = {name: container.packs[name].shown or {} for name in recipe.sight.packs}
     write_json(
         directory / MODEL / certificate.FILE_NAME,
         Certificate(
@@ -121,23 +125,23 @@ def build(recipe: Recipe, directory: Path) -> tuple[Stream, ...]:
             {pack.name: certificates[pack.name] for pack in recipe.all_packs},
             SightCertificate(container.history, shown, lookup),
             site.sight_seconds,
-            site.draws.missed,
+            of_streams.missed | of_containers.missed | container.missed,
         ),
     )
     return streams
 
 
-def _packs(site: _Site, teacher: Teacher, streams: Sequence[Stream]) -> dict[str, _Pack]:
+def _packs(site: _Site, draws: Draws, teacher: Teacher, streams: Sequence[Stream]) -> dict[str, _Pack]:
     """Make all packs; where a fault of a reader shows on none, one that it applies to is drawn again."""
     made: dict[str, _Pack] = {}
     wanted = list(site.recipe.packs)
     while True:
         for pack in wanted:
-            made[pack.name] = site.draws.sound(_part(pack.name), partial(site.pack, teacher, streams, pack))
+            made[pack.name] = draws.sound(_part(pack.name), partial(site.pack, teacher, streams, pack))
         try:
             require_shown({name: made[name].shown or {} for name in site.recipe.sight.packs}, site.recipe.sight.blind)
         except UnshownError as error:
-            site.draws.miss(_part(error.pack), error)
+            draws.miss(_part(error.pack), error)
             wanted = [pack for pack in site.recipe.packs if pack.name == error.pack]
         else:
             return made

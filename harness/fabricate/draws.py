@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from harness.fabricate.errors import BoundError, FabricationError
+from harness.fabricate.errors import BoundError
 
-MOST_DRAWS = 16  # of one part, the first one included
 _STRIDE = 1 << 32  # the seeds of one recipe lie closer together, so that no draw of one part has a seed of another's
 _Part = TypeVar("_Part")
 
@@ -22,15 +21,16 @@ def seed_of_draw(seed: int, number: int) -> int:
 
 
 class Draws:
-    """What each part missed until now; the number of a part's next draw follows from it."""
+    """What each part missed until now; the number of a part's next draw follows from it. `most`: how often a part may be drawn."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._missed: dict[str, list[str]] = {}
 
     def sound(self, part: str, make: Callable[[int], _Part]) -> _Part:
         """Return the first draw of a part, from its next one on, that misses no bound; `make` is given its number.
 
-        Raises FabricationError when the part was drawn MOST_DRAWS times; whatever else `make` raises goes through.
+        Raises BoundError as `miss` does; whatever else `make` raises goes through.
         """
         while True:
             try:
@@ -39,12 +39,12 @@ class Draws:
                 self.miss(part, error)
 
     def miss(self, part: str, error: BoundError) -> None:
-        """Note that the latest draw of a part will not do. Raises FabricationError when it was the last one."""
+        """Note that the latest draw of a part will not do. Raises BoundError with all that it missed when it was the last one."""
         missed = self._missed.setdefault(part, [])
         missed.append(str(error))
-        if len(missed) == MOST_DRAWS:
+        if len(missed) == self._most:
             listed = "".join(f"\n  {one}" for one in missed)
-            raise FabricationError(f"{part}: drawn {MOST_DRAWS} times, and each draw missed a bound:{listed}") from error
+            raise BoundError(f"{part}: drawn {self._most} times, and each draw missed a bound:{listed}") from error
 
     @property
     def missed(self) -> dict[str, list[str]]:

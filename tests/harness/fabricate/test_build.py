@@ -24,15 +24,15 @@ def recipe(small_path: Path) -> Recipe:
     return read_recipe(small_path)
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, name: str, error: BoundError) -> None:
-    """Let the first call of a function of the module end, and then raise."""
+def failing(monkeypatch: pytest.MonkeyPatch, name: str, error: BoundError, times: int = 1) -> None:
+    """Let the first calls of a function of the module end, and then raise."""
     real: Callable[..., Any] = getattr(module, name)
     calls: list[int] = []
 
     def once(*arguments: Any) -> Any:
         result = real(*arguments)
         calls.append(1)
-        if len(calls) == 1:
+        if len(calls) <= times:
             raise error
         return result
 
@@ -78,6 +78,20 @@ def test_a_container_whose_history_shows_too_little_is_drawn_again(
     streams = build(recipe, tmp_path)
     assert streams == small.streams
     assert missed(tmp_path) == {"container": ["container: too blind"]}
+    old, new = files(Path(small.model).parent), files(tmp_path)
+    assert old["model/model.q4nx"] != new["model/model.q4nx"]
+
+
+def test_a_container_over_which_a_pack_always_misses_is_drawn_again_and_the_packs_from_their_first_draw(
+    monkeypatch: pytest.MonkeyPatch, recipe: Recipe, small: Fixture, tmp_path: Path
+) -> None:
+    failing(monkeypatch, "make_pack", BoundError("pack mixed: too narrow"), times=7)
+    build(recipe, tmp_path)
+    found = missed(tmp_path)
+    assert found.keys() == {"container", "pack mixed"}
+    assert found["pack mixed"] == ["pack mixed: too narrow"]
+    (told,) = found["container"]
+    assert told.startswith("pack mixed: drawn 6 times, and each draw missed a bound:\n  pack mixed: too narrow\n")
     old, new = files(Path(small.model).parent), files(tmp_path)
     assert old["model/model.q4nx"] != new["model/model.q4nx"]
 
