@@ -37,7 +37,7 @@ from harness.records.fixture import Stream
 
 MODEL = "model"  # directory of the container
 PACKS = "packs"  # directory of the packs, one below it for each
-_MOST_STREAMS, _MOST_CONTAINERS, _MOST_PACKS = 16, 4, 6  # draws; those of a pack for each container
+_MOST_STREAMS, _MOST_CONTAINERS, _MOST_PACKS = 16, 8, 6  # draws; those of a pack for each container
 
 Lookups = dict[str, dict[str, dict[str, int]]]
 
