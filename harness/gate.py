@@ -86,27 +86,10 @@ def record(
     description = load_description(options.subject)
     require(description, default_cache(os.environ))
     fixture = fabricate(options.recipe)
-    run = _recorded(plan or plan_of(options, fixture), fixture, description, traced=options.traced, progress=progress)
-    return _remembering(run, fixture, Memory(fixture, f"{description.name}-{options.tier.value}"), keeps=_is_usual(options))
-
-
-def _is_usual(options: GateOptions) -> bool:
-    """Whether the same plan will be asked again."""
-    return not options.checks and options.shuffle is None
-
-
-def _remembering(run: Run, fixture: Fixture, memory: Memory, *, keeps: bool) -> Run:
-    """Complete a run with expectations; those that an earlier one computed from the same files are taken for known."""
-    oracle = Oracle(Containers(fixture))
-    before = memory.read()
-    if before is not None:
-        oracle.recall(before)
-    completed = oracle.completed(run)
-    if oracle.num_read == 0:
-        return msgspec.structs.replace(completed, remembers=True)
-    if keeps and completed.expectations is not None:
-        memory.write(completed.expectations)
-    return completed
+    plan = plan or plan_of(options, fixture)
+    is_usual = not options.checks and options.shuffle is None  # the same plan will be asked again
+    memory = Memory(fixture, f"{description.name}-{options.tier.value}", keeps=is_usual)
+    return asked(plan, fixture, description, traced=options.traced, progress=progress, memory=memory)
 
 
 def asked(
@@ -117,22 +100,12 @@ def asked(
     traced: bool,
     overlay: Path | None = None,
     progress: Callable[[Recording], None] = lambda _recording: None,
+    memory: Memory | None = None,
 ) -> Run:
-    """Drive a subject through a plan as it is, from its own source tree or from another, and return the run, unjudged."""
-    run = _recorded(plan, fixture, description, traced=traced, overlay=overlay, progress=progress)
-    return Oracle(Containers(fixture)).completed(run)
+    """Drive a subject through a plan as it is, from its own source tree or from another, and return the run, unjudged.
 
-
-def _recorded(
-    plan: Plan,
-    fixture: Fixture,
-    description: Description,
-    *,
-    traced: bool,
-    overlay: Path | None = None,
-    progress: Callable[[Recording], None] = lambda _recording: None,
-) -> Run:
-    """Drive a subject through a plan and return what it answered, without expectations."""
+    Expectations that `memory` holds are taken for known; without one all are computed.
+    """
     began = time.monotonic()
     machine = probe(traced=traced)
     with scratch("gate") as workdir:
@@ -160,7 +133,7 @@ def _recorded(
         if further:
             recordings += recorded(msgspec.structs.replace(plan, starts=further))
             plan = msgspec.structs.replace(plan, starts=(*plan.starts, *further))
-    return Run(
+    run = Run(
         plan=plan,
         subject=description.name,
         declared=description.declared(),
@@ -170,6 +143,23 @@ def _recorded(
         losses=machine.losses,
         seconds=time.monotonic() - began,
     )
+    return Oracle(Containers(fixture)).completed(run) if memory is None else _remembering(run, fixture, memory)
+
+
+def _remembering(run: Run, fixture: Fixture, memory: Memory) -> Run:
+    """Complete a run with expectations; those that an earlier one computed from the same files are taken for known."""
+    oracle = Oracle(Containers(fixture))
+    before = memory.read()
+    if before is not None:
+        oracle.recall(before)
+    completed = oracle.completed(run)
+    expectations = completed.expectations
+    if expectations is None or not (expectations.sayings or expectations.draftings):
+        return completed
+    if oracle.num_read == 0:
+        return msgspec.structs.replace(completed, remembers=True)
+    memory.write(expectations)
+    return completed
 
 
 def _forked(recording: Recording) -> Recording:

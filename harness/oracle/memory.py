@@ -25,10 +25,11 @@ _HASH_DIGITS = 12
 class Memory:
     """The expectations of one kind of plan on one fixture: a file, or nothing yet."""
 
-    def __init__(self, fixture: Fixture, name: str) -> None:
-        """`name` tells plans apart; each has one file, of which the last is kept."""
+    def __init__(self, fixture: Fixture, name: str, *, keeps: bool = True) -> None:
+        """`name` tells plans apart; each has one file, of which the last is kept. `keeps`: what is written is kept at all."""
         self._folder = Path(fixture.model).parent / FOLDER
         self._name = name
+        self._keeps = keeps
         self._path = self._folder / f"{name}.{digest_of(fixture)}.json"
 
     def read(self) -> Expectations | None:
@@ -39,6 +40,8 @@ class Memory:
 
     def write(self, expectations: Expectations) -> None:
         """Keep what was computed, in place of what other sources computed. A cache that may only be read stays as it is."""
+        if not self._keeps:
+            return
         with suppress(PermissionError):
             write_json(self._path, expectations)
             for other in self._folder.glob(f"{self._name}.*.json"):

@@ -64,6 +64,13 @@ def test_what_is_asked_only_once_is_not_remembered(run: Run, options: Any, monke
         assert not gate.record(gate.GateOptions(recipe=RECIPE, traced=False, **options), plan=run.plan).remembers
 
 
+def test_a_run_that_expects_nothing_of_a_model_remembers_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "require", lambda *_: None)
+    monkeypatch.setattr(gate, "record_plan", lambda *_, **__: ())
+    empty = msgspec.structs.replace(run.plan, starts=(PLAIN,))
+    assert not any(gate.record(gate.GateOptions(recipe=RECIPE, traced=False), plan=empty).remembers for _ in range(2))
+
+
 def test_a_run_of_another_recipe_is_refused(run: Run) -> None:
     other = msgspec.structs.replace(run, plan=msgspec.structs.replace(run.plan, recipe="tiny@other"))
     with pytest.raises(UsageError, match=r"tiny\.toml: fabricates tiny@golden, the run was recorded on tiny@other"):
