@@ -39,10 +39,10 @@ class Memory:
         return None
 
     def write(self, expectations: Expectations) -> None:
-        """Keep what was computed, in place of what other sources computed. A cache that may only be read stays as it is."""
+        """Keep what was computed, in place of what other sources computed. A cache that cannot be written stays as it is."""
         if not self._keeps:
             return
-        with suppress(PermissionError):
+        with suppress(OSError):  # it costs the next run a few seconds, and this one nothing
             write_json(self._path, expectations)
             for other in self._folder.glob(f"{self._name}.*.json"):
                 if other != self._path:

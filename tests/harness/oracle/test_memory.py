@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,9 @@ def test_a_file_that_cannot_be_read_is_nothing_that_is_known(fixture: Fixture) -
     assert one.read() is None
 
 
-def test_a_cache_that_may_only_be_read_is_left_as_it_is(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_left_as_it_is(fixture: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise PermissionError
+        raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(memory, "write_json", refuse)
     Memory(fixture, "a").write(EXPECTED)
