@@ -81,7 +81,7 @@ def test_every_launch_line_of_the_description_is_understood() -> None:
     for arm in description.arms.values():
         words = (*description.launch.command[3:], *description.launch.bit_comparable, *arm.flags)
         options = (word for option in arm.options.values() for word in option)
-        parser().parse_args([word.format_map(values) for word in (*words, *options)])
+        assert parser().parse_args([word.format_map(values) for word in (*words, *options)]).model.parts[0] == "m"
 
 
 def test_a_host_that_is_not_loopback_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
